@@ -1,0 +1,50 @@
+// What each request class was given, waited for, lost and holds.
+//
+// Counters only rise; gauges say what is now, and their peaks what was most. Cached tokens of an admitted request are
+// prompt + grown, per branch beyond the shared prompt; what rounding to blocks and look-ahead add is in tokens_held only.
+#pragma once
+
+#include <kvbudget/admit/verdict.hpp>
+
+namespace kvbudget::inline v1 {
+
+struct ClassAccount {
+  // counters
+  std::uint64_t submitted{};
+  std::uint64_t rejected[reasons]{};     // by reason
+  std::uint64_t admitted{};              // again for each admission after a preemption
+  std::uint64_t ever_waited{};           // requests that a step's admission left in the queue at least once
+  std::uint64_t steps_waited{};          // requests x steps
+  std::uint64_t completed{};
+  std::uint64_t cancelled{};
+  std::uint64_t preempted{};             // times, not requests
+  Tokens recomputed_tokens{};            // cached before, lost to a preemption, computed again
+
+  // gauges
+  std::uint64_t queued_requests{};
+  Tokens queued_tokens{};                // they need at their next start: prompt, and what was grown before a preemption
+  std::uint64_t active_requests{};
+  Tokens active_tokens{};                // cached tokens of the admitted requests
+  Tokens tokens_held{};                  // the room they hold: active tokens, look-ahead, and the rest of their last blocks
+  std::uint64_t peak_active_requests{};
+  Tokens peak_active_tokens{};
+  Tokens peak_tokens_held{};
+
+  constexpr std::uint64_t rejected_for(Reason reason) const { return rejected[static_cast<std::size_t>(reason)]; }
+  constexpr std::uint64_t rejected_in_all() const {
+    std::uint64_t sum = 0;
+    for (auto const n : rejected) sum += n;
+    return sum;
+  }
+  /// Cached tokens per admitted request, now; rounded down.
+  constexpr Tokens tokens_per_request() const { return active_requests == 0 ? Tokens{} : Tokens{active_tokens.count / active_requests}; }
+
+  /// Raises the peaks to the gauges.
+  constexpr void mark_peaks() {
+    peak_active_requests = active_requests > peak_active_requests ? active_requests : peak_active_requests;
+    peak_active_tokens = max(peak_active_tokens, active_tokens);
+    peak_tokens_held = max(peak_tokens_held, tokens_held);
+  }
+};
+
+}  // namespace kvbudget::inline v1

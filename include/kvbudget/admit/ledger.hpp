@@ -1,0 +1,128 @@
+// What is held and what is free, per pool and per class. The invariant of admission lives here and only here:
+//   held by all classes + clean + cached idle + in flight + reserved = the pool's capacity.
+//
+// A pool's blocks come from a Source, so that an engine's own block manager can be the count there is: there is no second
+// count of the same blocks. The plain source is a counter.
+#pragma once
+
+#include <kvbudget/admit/limits.hpp>
+#include <kvbudget/core/supply.hpp>
+
+#include <vector>
+
+namespace kvbudget::inline v1 {
+
+/// Where a pool's blocks come from. take() gives all of them or none; what was taken, give() returns.
+template <class S>
+concept BlockSource = requires(S source, S const& seen, Blocks blocks) {
+  { seen.supply() } -> std::same_as<Supply>;
+  { source.take(blocks) } -> std::same_as<bool>;
+  source.give(blocks);
+};
+
+/// A pool that is nothing but a number of blocks.
+class Counter {
+ public:
+  constexpr explicit Counter(Blocks capacity) : clean_{capacity} {}
+  constexpr Supply supply() const { return {.clean = clean_}; }
+  constexpr bool take(Blocks blocks) {
+    if (blocks > clean_) return false;
+    clean_ -= blocks;
+    return true;
+  }
+  constexpr void give(Blocks blocks) { clean_ += blocks; }
+
+ private:
+  Blocks clean_;
+};
+
+/// Blocks of every pool.
+struct PoolBlocks {
+  Blocks of[max_pools]{};
+
+  constexpr Blocks& operator[](std::uint32_t pool) { return of[pool]; }
+  constexpr Blocks operator[](std::uint32_t pool) const { return of[pool]; }
+  friend constexpr bool operator==(PoolBlocks const&, PoolBlocks const&) = default;
+};
+
+/// A pool as anybody may see it.
+struct PoolView {
+  char const* name{""};
+  Blocks capacity{};
+  Blocks headroom{};
+  Blocks held{};
+  Supply supply{};
+};
+
+template <BlockSource Source>
+class Ledger {
+ public:
+  /// `make(pool)` gives the source of each pool.
+  template <class Make>
+  Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes) {
+    pools_.reserve(limits.pools());
+    for (std::uint32_t i = 0; i < limits.pools(); ++i) pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.pool(i).name});
+  }
+  Ledger() = default;
+
+  std::uint32_t pools() const { return static_cast<std::uint32_t>(pools_.size()); }
+  Blocks capacity(std::uint32_t pool) const { return pools_[pool].capacity; }
+  Blocks headroom(std::uint32_t pool) const { return pools_[pool].headroom; }
+  Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
+  Blocks held(std::uint32_t pool, RequestClass request_class) const { return held_[cell(pool, request_class)]; }
+  char const* name(std::uint32_t pool) const { return pools_[pool].name; }
+  PoolView view(std::uint32_t pool) const {
+    auto const& of = pools_[pool];
+    return {of.name, of.capacity, of.headroom, of.held, of.source.supply()};
+  }
+
+  /// Takes the blocks of every pool, or of none.
+  bool take(PoolBlocks const& blocks, RequestClass request_class) {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      if (pools_[pool].source.take(blocks[pool])) continue;
+      while (pool-- > 0) pools_[pool].source.give(blocks[pool]);
+      return false;
+    }
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      pools_[pool].held += blocks[pool];
+      held_[cell(pool, request_class)] += blocks[pool];
+    }
+    return true;
+  }
+
+  void give(PoolBlocks const& blocks, RequestClass request_class) {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      pools_[pool].source.give(blocks[pool]);
+      pools_[pool].held -= blocks[pool];
+      held_[cell(pool, request_class)] -= blocks[pool];
+    }
+  }
+
+  /// The invariant. A Source that serves others as well breaks it by what they hold.
+  bool balanced() const {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      Supply const supply = pools_[pool].source.supply();
+      if (pools_[pool].held + supply.clean + supply.cached_idle + supply.in_flight + supply.reserved != pools_[pool].capacity) return false;
+      Blocks by_class{};
+      for (std::size_t i = pool; i < held_.size(); i += pools()) by_class += held_[i];
+      if (by_class != pools_[pool].held) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Pool {
+    Source source;
+    Blocks capacity;
+    Blocks headroom;
+    Blocks held;
+    char const* name;
+  };
+
+  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * pools_.size() + pool; }
+
+  std::vector<Pool> pools_;
+  std::vector<Blocks> held_;  // of each class, pool by pool
+};
+
+}  // namespace kvbudget::inline v1

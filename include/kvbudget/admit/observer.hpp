@@ -1,0 +1,29 @@
+// What an observer is told: one event for every change, in the order the changes happen.
+#pragma once
+
+#include <kvbudget/admit/verdict.hpp>
+
+namespace kvbudget::inline v1 {
+
+enum class EventKind : std::uint8_t { step_begun, submitted, rejected, admitted, grown, preempted, completed, cancelled };
+
+struct Event {
+  EventKind kind{};
+  std::uint64_t now{};  // as begin_step was told
+  Ticket ticket{};
+  RequestClass request_class{};
+  std::uint64_t tag{};
+  std::uint32_t pool{};  // the pool that binds, where one does
+  Tokens before{};       // cached tokens of the request
+  Tokens after{};
+};
+
+/// The observer that is told and does nothing.
+struct Silent {
+  constexpr void on(Event const&) const {}
+};
+
+template <class O>
+concept EventObserver = requires(O observer, Event const& event) { observer.on(event); };
+
+}  // namespace kvbudget::inline v1

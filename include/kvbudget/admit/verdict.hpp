@@ -1,0 +1,56 @@
+// What the controller answers: queued, admitted or rejected, why, the pool that binds, and the numbers.
+//
+// A refusal is a value. The numbers are those of the decision: `needed` blocks were compared with `free` less `headroom`
+// (zero where it is waived), and `limit` is the pool's capacity. In a token budget blocks are tokens.
+#pragma once
+
+#include <kvbudget/admit/request.hpp>
+
+namespace kvbudget::inline v1 {
+
+enum class Outcome : std::uint8_t { rejected, queued, admitted };
+
+/// Why. The list is open: later versions add to it, so a switch over it needs a default.
+enum class Reason : std::uint8_t {
+  // admitted
+  fits,
+  fits_alone,  // nothing else runs, so the headroom is waived
+  grown,
+  running,
+  // queued
+  in_queue,     // submitted; admit_next() decides
+  no_room,      // the pool has fewer free blocks than it needs
+  headroom,     // the pool has the blocks, but admission may not use the headroom
+  behind_head,  // it would fit, but the request at the head of the queue does not, and the order is strict
+  yielding,     // a lease was preempted in this step: nothing starts before the next
+  preempted,
+  // rejected
+  exceeds_capacity,  // it can never fit: prompt + max_new is more than the pool holds
+  queue_full,
+  unknown_class,
+  bad_request,
+  bad_limits,
+  past_max_new,    // growth beyond prompt + max_new: it holds prompt + max_new
+  ended,           // the lease has ended: growth does nothing
+  unknown_ticket,  // no such request, or it is done
+};
+inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::unknown_ticket) + 1;
+
+struct Verdict {
+  Outcome outcome{};
+  Reason reason{};
+  Ticket ticket{};
+  std::uint32_t pool{};         // the pool that binds
+  char const* pool_name{""};
+  Blocks needed{};
+  Blocks free{};
+  Blocks headroom{};
+  Blocks limit{};
+  char const* field{""};        // what is bad, where the request or the limits are
+
+  constexpr bool rejected() const { return outcome == Outcome::rejected; }
+  constexpr bool queued() const { return outcome == Outcome::queued; }
+  constexpr bool admitted() const { return outcome == Outcome::admitted; }
+};
+
+}  // namespace kvbudget::inline v1

@@ -1,0 +1,232 @@
+// What one layer keeps for a sequence, as a list of parts; and a model's layers, in model order.
+//
+// A part is a kind of entry: `heads` vectors of `width` elements, one entry per `tokens_per_entry` tokens, kept for every
+// token, for a window, for a chunk, or once per sequence. Every architecture is a factory here that fills parts in;
+// estimates see only the reduced form (bytes per entry, tokens per entry, what is kept).
+//   full_attention({.kv_heads = 8, .head_dim = 128})     K and V: 2 x 8 x 128 elements a token
+//   sliding_window({.kv_heads = 8, .head_dim = 128}, 4'096_tokens)
+//   latent_attention({.latent = 512, .rope = 64})        MLA: one vector of 576 elements a token, no V
+//   cycle(62, {5 * local, global})                       62 layers, five local ones before each global one
+#pragma once
+
+#include <kvbudget/core/dtype.hpp>
+#include <kvbudget/core/footprint.hpp>
+
+#include <initializer_list>
+
+namespace kvbudget::inline v1 {
+
+inline constexpr std::size_t max_layers = 512;  // llama.cpp's own limit, too
+inline constexpr std::size_t max_shapes = 16;   // different layers in one model
+inline constexpr std::size_t max_parts = 6;     // of one layer
+
+enum class PartKind : std::uint8_t { key, value, latent, indexer, conv_state, state, cross_key, cross_value };
+
+/// How tensor parallelism cuts a part.
+enum class Split : std::uint8_t {
+  kv_heads,    // by head while there are enough, then one head, replicated: max(1, heads / tp)  (vllm.md A2)
+  exact,       // by head, which the ranks must divide: recurrent states                         (vllm.md A10)
+  replicated,  // every rank keeps all of it: latents, indexer keys                              (vllm.md A2, A7)
+};
+
+struct Part {
+  PartKind kind{};
+  Split split{Split::kv_heads};
+  Keeps keeps{Keeps::everything};
+  DType dtype{};                      // not set: the spec's
+  std::uint32_t heads{1};             // vectors per entry
+  std::uint32_t width{};              // elements per vector
+  std::uint32_t tokens_per_entry{1};  // compression, or context parallelism
+  std::uint64_t entries{};            // per sequence, where keeps is fixed
+  Tokens span{};                      // where keeps is a window or a chunk
+
+  friend constexpr bool operator==(Part const&, Part const&) = default;
+
+  /// Bytes of one entry, in the part's own dtype or else in the spec's.
+  constexpr Bytes entry_bytes(DType spec_dtype) const { return vector_bytes(dtype.is_set() ? dtype : spec_dtype, width) * heads; }
+
+  /// Entries a sequence of `tokens` tokens keeps: what is resident between two steps, without blocks.
+  constexpr std::uint64_t entries_at(Tokens tokens) const {
+    if (keeps == Keeps::fixed) return entries;
+    return ceil_div(keeps == Keeps::everything ? tokens : min(tokens, span), Tokens{tokens_per_entry});
+  }
+};
+
+struct Layer {
+  InplaceVector<Part, max_parts> parts{};
+  bool shares_cache{};  // reads the cache of an earlier layer and stores nothing of its own
+  bool draft{};         // belongs to the draft model or is an MTP block: not one of the model's own layers
+
+  friend constexpr bool operator==(Layer const&, Layer const&) = default;
+};
+
+// ---- factories: a new architecture is a new one of these ----
+
+struct AttentionShape {
+  std::uint32_t kv_heads{};
+  std::uint32_t head_dim{};
+  std::uint32_t value_dim{};  // 0: as head_dim
+  DType key_dtype{};          // not set: the spec's
+  DType value_dtype{};
+};
+
+namespace detail {
+constexpr Layer attention(AttentionShape shape, Keeps keeps, Tokens span) {
+  Part const key{.kind = PartKind::key, .keeps = keeps, .dtype = shape.key_dtype, .heads = shape.kv_heads, .width = shape.head_dim, .span = span};
+  Part value = key;
+  value.kind = PartKind::value;
+  value.dtype = shape.value_dtype;
+  if (shape.value_dim != 0) value.width = shape.value_dim;
+  return {.parts = {key, value}};
+}
+}  // namespace detail
+
+/// Keys and values of every token.
+constexpr Layer full_attention(AttentionShape shape) { return detail::attention(shape, Keeps::everything, {}); }
+
+/// Keys and values of the last `window` tokens.
+constexpr Layer sliding_window(AttentionShape shape, Tokens window) { return detail::attention(shape, Keeps::window, window); }
+
+/// Keys and values of the current chunk (Llama 4): at most `chunk` tokens.
+constexpr Layer chunked_attention(AttentionShape shape, Tokens chunk) { return detail::attention(shape, Keeps::chunk, chunk); }
+
+struct LatentShape {
+  std::uint32_t latent{};  // kv_lora_rank
+  std::uint32_t rope{};    // qk_rope_head_dim
+  DType dtype{};           // not set: the spec's
+};
+
+/// Multi-head latent attention: one vector of latent + rope elements a token, no V, a full copy on every TP rank (vllm.md A7).
+constexpr Layer latent_attention(LatentShape shape) {
+  std::uint64_t const sum = std::uint64_t{shape.latent} + shape.rope;
+  std::uint32_t const width = sum > 0xffff'ffff ? 0xffff'ffff : static_cast<std::uint32_t>(sum);
+  return {.parts = {{.kind = PartKind::latent, .split = Split::replicated, .dtype = shape.dtype, .width = width}}};
+}
+
+/// One byte an element and one fp32 scale per 128 of them.
+inline constexpr DType fp8_scaled_by_128{.elements_per_group = 128, .bytes_per_group = 132};
+
+/// Adds the key cache of a sparse-attention indexer, one vector of `width` elements a token. width 128: 132 bytes (vllm.md A8).
+constexpr Layer with_indexer(Layer layer, std::uint32_t width, DType dtype = fp8_scaled_by_128) {
+  layer.parts.push_back({.kind = PartKind::indexer, .split = Split::replicated, .dtype = dtype, .width = width});
+  return layer;
+}
+
+struct StateShape {
+  std::uint32_t heads{1};  // what tensor parallelism divides, exactly: heads, or channels of a convolution
+  std::uint32_t width{};   // elements per head; 0: no such state
+  DType dtype{};           // not set: the spec's
+};
+
+struct RecurrentShape {
+  StateShape conv{};   // the convolution's last inputs: channels x (kernel - 1)
+  StateShape state{};  // the recurrent state: heads x (head dim x state size)
+};
+
+/// Linear attention, Mamba, gated delta net, short convolution: a state of fixed size, whatever the length (vllm.md A10).
+constexpr Layer recurrent(RecurrentShape shape) {
+  Layer layer{};
+  auto const add = [&](PartKind kind, StateShape part) {
+    if (part.width != 0)
+      layer.parts.push_back({.kind = kind, .split = Split::exact, .keeps = Keeps::fixed, .dtype = part.dtype, .heads = part.heads, .width = part.width, .entries = 1});
+  };
+  add(PartKind::conv_state, shape.conv);
+  add(PartKind::state, shape.state);
+  if (layer.parts.empty()) layer.parts.push_back({.kind = PartKind::state, .keeps = Keeps::fixed});  // width 0: check() names it
+  return layer;
+}
+
+/// Keys and values of the encoder's output: as many tokens as the encoder gives, whatever the decoder writes (vllm.md A11).
+constexpr Layer cross_attention(AttentionShape shape, Tokens encoder_tokens) {
+  Layer layer = detail::attention(shape, Keeps::fixed, {});
+  for (auto& part : layer.parts) {
+    part.kind = part.kind == PartKind::key ? PartKind::cross_key : PartKind::cross_value;
+    part.entries = encoder_tokens.count;
+  }
+  return layer;
+}
+
+/// Attention that reads an earlier layer's cache (Gemma 3n's tail, cross-layer attention).
+constexpr Layer shared_cache() { return {.shares_cache = true}; }
+
+/// A layer without attention: an MLP, a mixture of experts, a no-op.
+constexpr Layer no_cache() { return {}; }
+
+/// A layer that keeps what both keep: Falcon-H1's attention beside Mamba.
+constexpr Layer parallel(Layer a, Layer const& b) {
+  for (auto const& part : b.parts) a.parts.push_back(part);
+  return a;
+}
+
+/// Marks a layer as one of the draft model's or of an MTP block's.
+constexpr Layer draft(Layer layer) {
+  layer.draft = true;
+  return layer;
+}
+
+// ---- a model's layers ----
+
+/// A layer, several times in a row: `5 * local`.
+struct LayerRun {
+  Layer layer{};
+  std::uint64_t count{1};
+  constexpr LayerRun(Layer const& of, std::uint64_t times = 1) : layer{of}, count{times} {}
+};
+constexpr LayerRun operator*(Count auto times, Layer const& layer) { return {layer, as_count(times)}; }
+
+/// Layers in model order: a palette of shapes, and the order as indices into it.
+struct LayerList {
+  InplaceVector<Layer, max_shapes> palette{};
+  InplaceVector<std::uint8_t, max_layers> order{};
+
+  constexpr LayerList() = default;
+  constexpr LayerList(LayerRun const& run) { append(run); }
+  constexpr LayerList(std::initializer_list<LayerRun> runs) {
+    for (auto const& run : runs) append(run);
+  }
+
+  constexpr std::size_t size() const { return order.size(); }
+  constexpr Layer const& operator[](std::size_t i) const { return palette[order[i]]; }
+
+  constexpr void append(LayerRun const& run) {
+    std::uint8_t const shape = shape_of(run.layer);
+    std::uint64_t const wanted = run.count < max_layers + 1 ? run.count : max_layers + 1;  // one too many is enough to complain
+    for (std::uint64_t i = 0; i < wanted; ++i) order.push_back(shape);
+  }
+  constexpr void append(LayerList const& other) {
+    for (std::size_t i = 0; i < other.size(); ++i) append(other[i]);
+    order.lost += other.order.lost;
+    palette.lost += other.palette.lost;
+  }
+
+  /// How many layers have each shape of the palette.
+  constexpr std::uint64_t count_of(std::size_t shape) const {
+    std::uint64_t n = 0;
+    for (auto const used : order) n += used == shape;
+    return n;
+  }
+
+ private:
+  constexpr std::uint8_t shape_of(Layer const& layer) {
+    for (std::size_t i = 0; i < palette.size(); ++i)
+      if (palette[i] == layer) return static_cast<std::uint8_t>(i);
+    palette.push_back(layer);
+    return static_cast<std::uint8_t>(palette.size() - 1);
+  }
+};
+
+constexpr LayerList operator+(LayerList a, LayerList const& b) {
+  a.append(b);
+  return a;
+}
+
+/// `total` layers: the pattern again and again, cut where the total is reached.
+constexpr LayerList cycle(std::uint64_t total, std::initializer_list<LayerRun> pattern) {
+  LayerList const once{pattern};
+  LayerList layers{};
+  for (std::uint64_t i = 0; once.size() != 0 && i < total && !layers.order.overflowed(); ++i) layers.append(once[i % once.size()]);
+  layers.palette.lost = once.palette.lost;
+  return layers;
+}
+
+}  // namespace kvbudget::inline v1

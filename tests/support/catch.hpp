@@ -1,0 +1,7 @@
+// Catch2 v3 where it is installed, v2 (Debian bookworm) otherwise.
+#pragma once
+#if __has_include(<catch2/catch_test_macros.hpp>)
+#include <catch2/catch_test_macros.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
