@@ -85,7 +85,7 @@ class AdmissionController {
   Verdict why(Ticket ticket) const {
     if (!table_.valid(ticket)) return {.reason = Reason::unknown_ticket, .ticket = ticket};
     auto const& live = table_[ticket.slot];
-    if (live.state == LiveState::running) return {.outcome = Outcome::admitted, .reason = Reason::running, .ticket = ticket, .needed = live.held[0], .free = ledger_.available(0), .limit = ledger_.capacity(0)};
+    if (live.state == LiveState::running) return {.outcome = Outcome::admitted, .reason = Reason::running, .ticket = ticket, .pool_name = ledger_.name(0), .block = ledger_.block(0), .needed = live.held[0], .free = ledger_.available(0), .limit = ledger_.capacity(0)};
     Verdict verdict = consider(ticket.slot);
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
@@ -152,7 +152,7 @@ class AdmissionController {
     Live const whole{.request = request};
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
       Blocks const needed = footprint_.most(pool, whole.sequences(request.prompt + request.max_new));
-      Verdict const at_pool{.reason = Reason::exceeds_capacity, .pool = pool, .pool_name = ledger_.name(pool), .needed = needed, .free = ledger_.available(pool), .limit = ledger_.capacity(pool)};
+      Verdict const at_pool{.reason = Reason::exceeds_capacity, .pool = pool, .pool_name = ledger_.name(pool), .block = ledger_.block(pool), .needed = needed, .free = ledger_.available(pool), .limit = ledger_.capacity(pool)};
       if (needed > ledger_.capacity(pool)) return at_pool;
     }
     if (table_.full()) verdict = reject(Reason::queue_full, ".max_live");
@@ -171,7 +171,7 @@ class AdmissionController {
     bool const alone = running_.empty();
     PoolBlocks const needed = need_to_start(table_[slot]);
     auto const say = [&](Outcome outcome, Reason reason, std::uint32_t pool) {
-      return Verdict{.outcome = outcome, .reason = reason, .ticket = table_.ticket(slot), .pool = pool, .pool_name = ledger_.name(pool), .needed = needed[pool],
+      return Verdict{.outcome = outcome, .reason = reason, .ticket = table_.ticket(slot), .pool = pool, .pool_name = ledger_.name(pool), .block = ledger_.block(pool), .needed = needed[pool],
                      .free = ledger_.available(pool), .headroom = alone ? Blocks{} : ledger_.headroom(pool), .limit = ledger_.capacity(pool)};
     };
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
@@ -298,7 +298,7 @@ class AdmissionController {
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
     if (Tokens const step = min(more, allowed); step != Tokens{}) verdict = extend(ticket.slot, step);
     if (verdict.admitted() && more > allowed)
-      verdict = {.reason = Reason::past_max_new, .ticket = ticket, .needed = {more.count}, .free = {allowed.count}, .limit = {live.request.max_new.count}, .field = ".max_new"};
+      verdict = {.reason = Reason::past_max_new, .ticket = ticket, .block = Tokens{1}, .needed = {more.count}, .free = {allowed.count}, .limit = {live.request.max_new.count}, .field = ".max_new"};
     return verdict;
   }
 
@@ -316,6 +316,7 @@ class AdmissionController {
       std::uint32_t const pool = short_of(more, {});
       verdict.pool = pool == no_slot ? 0 : pool;
       verdict.pool_name = ledger_.name(verdict.pool);
+      verdict.block = ledger_.block(verdict.pool);
       verdict.needed = more[verdict.pool];
       verdict.free = ledger_.available(verdict.pool);
       verdict.limit = ledger_.capacity(verdict.pool);

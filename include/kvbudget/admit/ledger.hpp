@@ -48,6 +48,7 @@ struct PoolBlocks {
 /// A pool as anybody may see it.
 struct PoolView {
   char const* name{""};
+  Tokens block{};  // tokens per block; 0 where several groups share the pool
   Blocks capacity{};
   Blocks headroom{};
   Blocks held{};
@@ -61,7 +62,7 @@ class Ledger {
   template <class Make>
   Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes) {
     pools_.reserve(limits.pools());
-    for (std::uint32_t i = 0; i < limits.pools(); ++i) pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.pool(i).name});
+    for (std::uint32_t i = 0; i < limits.pools(); ++i) pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i).name});
   }
   Ledger() = default;
 
@@ -71,9 +72,10 @@ class Ledger {
   Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
   Blocks held(std::uint32_t pool, RequestClass request_class) const { return held_[cell(pool, request_class)]; }
   char const* name(std::uint32_t pool) const { return pools_[pool].name; }
+  Tokens block(std::uint32_t pool) const { return pools_[pool].block; }
   PoolView view(std::uint32_t pool) const {
     auto const& of = pools_[pool];
-    return {of.name, of.capacity, of.headroom, of.held, of.source.supply()};
+    return {of.name, of.block, of.capacity, of.headroom, of.held, of.source.supply()};
   }
 
   /// Takes the blocks of every pool, or of none.
@@ -116,6 +118,7 @@ class Ledger {
     Blocks capacity;
     Blocks headroom;
     Blocks held;
+    Tokens block;
     char const* name;
   };
 

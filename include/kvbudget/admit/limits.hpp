@@ -59,7 +59,11 @@ struct AdmissionLimits {
   std::uint32_t classes{1};
   std::uint32_t max_live{4'096};                        // queued + running; a submit beyond it is rejected with queue_full
 
-  constexpr Footprint resolved_footprint() const { return footprint.groups.empty() ? Footprint{} : footprint; }
+  constexpr Footprint resolved_footprint() const {
+    Footprint resolved = footprint;
+    if (resolved.groups.empty()) resolved.groups.push_back(full_group());
+    return resolved;
+  }
   constexpr std::uint32_t pools() const { return 1 + static_cast<std::uint32_t>(more_pools.size()); }
   constexpr PoolLimits pool(std::uint32_t i) const { return i == 0 ? PoolLimits{capacity, headroom, "cache"} : more_pools[i - 1]; }
 

@@ -42,6 +42,7 @@ struct Verdict {
   Ticket ticket{};
   std::uint32_t pool{};         // the pool that binds
   char const* pool_name{""};
+  Tokens block{};               // tokens per block of the pool; 1: the counts are tokens; 0: several groups share it
   Blocks needed{};
   Blocks free{};
   Blocks headroom{};
