@@ -80,7 +80,7 @@ TEST_CASE("a plan says what binds") {
 }
 
 TEST_CASE("the inverses invert: bytes for n requests hold exactly n, and the longest is the longest") {
-  for (CacheSpec const& spec : {CacheSpec{llama_8b}, gemma3_27b, qwen3_next})
+  for (CacheSpec const& spec : {static_cast<CacheSpec>(llama_8b), gemma3_27b, qwen3_next})
     for (std::uint64_t block : {1U, 16U, 64U})
       for (std::uint64_t length : {1U, 1'000U, 8'192U}) {
         PlanOptions const options{.block = Tokens{block}, .in_flight = 2'048_tokens};
@@ -98,7 +98,7 @@ TEST_CASE("a hybrid's blocks are common to its groups, and nothing is lost betwe
   REQUIRE(gemma.groups.size() == 2);
   REQUIRE(gemma.bytes_per_block == Bytes{2 * 16 * 128 * 2 * 16} * 2);  // of two layers: 62 = 2 x (26 + 5)
   REQUIRE(gemma.resident(5'000_tokens) == kv_bytes(gemma3_27b, 5'000_tokens));
-  REQUIRE(gemma.reserved(131'072_tokens) == Bytes{16 * 16'384} * (10 * 8'192) + Bytes{16 * 16'384} * 52 * ((1'023 + 8'192 + 15 + 15) / 16));
+  REQUIRE(gemma.reserved(131'072_tokens) == Bytes{16 * 8'192} * (10 * 8'192) + Bytes{16 * 8'192} * 52 * ((1'023 + 8'192 + 15 + 15) / 16));
 
   CachePlan const qwen = plan(qwen3_next, 30_GiB, {.block = 16_tokens});
   REQUIRE(qwen.resident(1'000_tokens) == kv_bytes(qwen3_next, 1'000_tokens));
@@ -124,9 +124,9 @@ TEST_CASE("a bad plan is refused and holds nothing") {
   REQUIRE(plan(bad, 64_GiB).at(1_tokens).requests == 0);
   REQUIRE(plan(bad, 64_GiB).blocks_per_request(1_tokens) == Blocks::max());
   REQUIRE(plan(bad, 64_GiB).longest() == 0_tokens);
-  REQUIRE(complains_about(check(CacheSpec{llama_8b}, PlanOptions{.block = 0_tokens}), ".block"));
-  REQUIRE(complains_about(check(CacheSpec{llama_8b}, PlanOptions{.in_flight = 0_tokens}), ".in_flight"));
-  REQUIRE(complains_about(check(CacheSpec{llama_8b}, PlanOptions{.max_requests = 0}), ".max_requests"));
+  REQUIRE(complains_about(check(llama_8b, PlanOptions{.block = 0_tokens}), ".block"));
+  REQUIRE(complains_about(check(llama_8b, PlanOptions{.in_flight = 0_tokens}), ".in_flight"));
+  REQUIRE(complains_about(check(llama_8b, PlanOptions{.max_requests = 0}), ".max_requests"));
   REQUIRE(complains_about(check(CacheSpec{.layers = 4 * no_cache(), .dtype = bf16}, PlanOptions{}), ".layers"));
   LayerList windows;
   for (std::uint64_t i = 1; i <= 9; ++i) windows.append(sliding_window({.kv_heads = 8, .head_dim = 64}, Tokens{i * 100}));

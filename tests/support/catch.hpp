@@ -5,3 +5,12 @@
 #else
 #include <catch2/catch.hpp>
 #endif
+
+#include <kvbudget/core/units.hpp>
+
+#include <string>
+
+template <class Unit>
+struct Catch::StringMaker<kvbudget::Amount<Unit>> {
+  static std::string convert(kvbudget::Amount<Unit> amount) { return std::to_string(amount.count); }
+};

@@ -52,7 +52,7 @@ constexpr Amount<Unit> share_up(Percent share, Amount<Unit> whole) {
   return {saturating_add(saturating_multiply(whole.count / one_whole, share.millionths), ceil_div(remainder, one_whole))};
 }
 
-/// A share of an amount, rounded down: a limit. 92% of 80 GiB is 79,027,857,981 bytes.
+/// A share of an amount, rounded down: a limit. 92% of 80 GiB is 79,027,398,246 bytes.
 template <class Unit>
 constexpr Amount<Unit> share_down(Percent share, Amount<Unit> whole) {
   if (whole.saturated()) return whole;

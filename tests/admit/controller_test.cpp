@@ -1,0 +1,494 @@
+#include "catch.hpp"
+
+#include <kvbudget/admit/controller.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace kvbudget;
+using namespace kvbudget::literals;
+
+namespace {
+
+enum class Kind { interactive, document };
+
+template <class Gate>
+std::vector<typename Gate::Lease> admit_all(Gate& gate) {
+  std::vector<typename Gate::Lease> leases;
+  while (auto lease = gate.admit_next()) leases.push_back(std::move(lease));
+  return leases;
+}
+
+Request ask(std::uint64_t prompt, std::uint64_t max_new = 0) { return {.prompt = {prompt}, .max_new = {max_new}}; }
+
+constexpr policies::Plain scan_on{.order = {.scan_on = true}};
+
+}  // namespace
+
+TEST_CASE("a request larger than the pool is refused at submit, not queued; an equal one is accepted") {
+  AdmissionController gate{{.capacity = 100_tokens}};
+  REQUIRE(gate.submit(ask(99)).queued());
+  REQUIRE(gate.submit(ask(100)).queued());
+  auto const verdict = gate.submit(ask(101));
+  REQUIRE(verdict.rejected());
+  REQUIRE(verdict.reason == Reason::exceeds_capacity);
+  REQUIRE(verdict.needed == 101_blocks);
+  REQUIRE(verdict.limit == 100_blocks);
+  REQUIRE(gate.queued() == 2);
+}
+
+TEST_CASE("what can never fit counts max_new, look-ahead and branches, rounded up to blocks") {
+  auto const submit = [](Request const& request) { return AdmissionController{{.capacity = 10_blocks, .footprint = paged(16_tokens)}}.submit(request).reason; };
+  REQUIRE(submit({.prompt = 100_tokens, .max_new = 60_tokens}) == Reason::in_queue);
+  REQUIRE(submit({.prompt = 100_tokens, .max_new = 61_tokens}) == Reason::exceeds_capacity);
+  REQUIRE(submit({.prompt = 100_tokens, .max_new = 56_tokens, .lookahead = 4_tokens}) == Reason::in_queue);
+  REQUIRE(submit({.prompt = 100_tokens, .max_new = 57_tokens, .lookahead = 4_tokens}) == Reason::exceeds_capacity);
+  REQUIRE(submit({.prompt = 160_tokens, .lookahead = 4_tokens}) == Reason::in_queue);  // max_new 0: the prompt alone
+  REQUIRE(submit({.prompt = 96_tokens, .max_new = 32_tokens, .branches = 2}) == Reason::in_queue);          // 6 shared + 2 x 2
+  REQUIRE(submit({.prompt = 96_tokens, .max_new = 33_tokens, .branches = 2}) == Reason::exceeds_capacity);  // 6 shared + 2 x 3
+  REQUIRE(submit({.prompt = Tokens::max(), .max_new = 1_tokens}) == Reason::exceeds_capacity);
+  REQUIRE(submit({.prompt = 1_tokens, .max_new = Tokens::max()}) == Reason::exceeds_capacity);
+}
+
+TEST_CASE("headroom rounds up, is kept free by admission, and is waived when nothing runs") {
+  AdmissionController gate{{.capacity = 8_blocks, .headroom = 5_percent, .footprint = paged(16_tokens)}};
+  REQUIRE(gate.pool().headroom == 1_blocks);
+  gate.submit(ask(128));  // all 8 blocks: may start alone
+  auto whole = gate.admit_next();
+  REQUIRE(whole);
+  whole.finish();
+  gate.submit(ask(16));
+  gate.submit(ask(96));   // 6 of the 7 left, and 1 stays free
+  gate.submit(ask(1));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  REQUIRE(gate.pool().supply.available() == 1_blocks);
+}
+
+TEST_CASE("the verdict names the headroom, the room or the head that keeps a request waiting, with the numbers") {
+  AdmissionController gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  gate.submit(ask(50));
+  auto const near = gate.submit(ask(45)).ticket;
+  auto const far = gate.submit(ask(60)).ticket;
+  auto const small = gate.submit(ask(5)).ticket;
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 1);
+  REQUIRE(gate.why(leases[0].ticket()).reason == Reason::running);
+  auto const verdict = gate.why(near);
+  REQUIRE(verdict.reason == Reason::headroom);
+  REQUIRE(verdict.needed == 45_blocks);
+  REQUIRE(verdict.free == 50_blocks);
+  REQUIRE(verdict.headroom == 10_blocks);
+  REQUIRE(verdict.limit == 100_blocks);
+  REQUIRE(verdict.pool == 0);
+  REQUIRE(std::string{verdict.pool_name} == "cache");
+  REQUIRE(gate.why(far).reason == Reason::no_room);
+  REQUIRE(gate.why(small).reason == Reason::behind_head);
+  REQUIRE(gate.why(Ticket{}).reason == Reason::unknown_ticket);
+}
+
+TEST_CASE("strict order stops at the head that does not fit, scan-on starts a later one that does") {
+  AdmissionLimits const limits{.capacity = 12'000_tokens};
+  AdmissionController strict{limits};
+  AdmissionController scanning{limits, scan_on};
+  for (auto const tokens : {8'000, 5'000, 2'000, 1'500, 4'000}) {
+    strict.submit(ask(std::uint64_t(tokens)));
+    scanning.submit(ask(std::uint64_t(tokens)));
+  }
+  REQUIRE(admit_all(strict).size() == 1);
+  auto const leases = admit_all(scanning);
+  REQUIRE(leases.size() == 3);
+  REQUIRE(leases[1].tokens() == 2'000_tokens);
+  REQUIRE(leases[2].tokens() == 1'500_tokens);
+}
+
+TEST_CASE("a lease's end frees its room at once, however it ends") {
+  AdmissionController gate{{.capacity = 100_tokens, .classes = 2}};
+  auto const give = [&] {
+    gate.submit({.prompt = 100_tokens, .request_class = Kind::document});
+    return gate.admit_next();
+  };
+  { auto lease = give(); REQUIRE(gate.pool().supply.available() == 0_blocks); }
+  REQUIRE(gate.pool().supply.available() == 100_blocks);
+  auto lease = give();
+  lease.finish();
+  REQUIRE(lease.ended());
+  lease.finish();
+  lease.cancel();
+  REQUIRE(gate.pool().supply.available() == 100_blocks);
+  lease = give();
+  lease.cancel();
+  REQUIRE(gate.pool().supply.available() == 100_blocks);
+  lease = give();
+  auto const ticket = lease.ticket();
+  REQUIRE(gate.cancel(ticket));
+  REQUIRE(lease.ended());
+  REQUIRE_FALSE(gate.cancel(ticket));
+  REQUIRE_FALSE(gate.finish(ticket));
+  lease = give();
+  lease = {};  // assigning over a lease ends it
+  REQUIRE(gate.pool().supply.available() == 100_blocks);
+  auto const& account = gate.account(Kind::document);
+  REQUIRE(account.completed == 3);
+  REQUIRE(account.cancelled == 2);
+  REQUIRE(account.active_requests == 0);
+  REQUIRE(gate.account(Kind::interactive).submitted == 0);
+}
+
+TEST_CASE("a moved lease carries its right along") {
+  AdmissionController gate{{.capacity = 10_tokens}};
+  gate.submit(ask(5, 5));
+  std::vector<decltype(gate)::Lease> leases;
+  leases.push_back(gate.admit_next());
+  for (int i = 0; i < 100; ++i) leases.emplace_back();  // the vector moves its leases
+  REQUIRE(leases[0].grow(2_tokens).admitted());
+  auto other = std::move(leases[0]);
+  REQUIRE(leases[0].ended());
+  REQUIRE(other.tokens() == 7_tokens);
+  REQUIRE(gate.cancel(other.ticket()));
+  REQUIRE(other.ended());
+}
+
+TEST_CASE("growth takes a block when it crosses one, uses the headroom, and never passes prompt + max_new") {
+  AdmissionController gate{{.capacity = 4_blocks, .headroom = 1_blocks, .footprint = paged(16_tokens)}};
+  gate.submit(ask(16, 48));
+  gate.submit(ask(16, 16));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  for (int i = 0; i < 16; ++i) REQUIRE(leases[0].grow(1_tokens).reason == Reason::grown);
+  REQUIRE(gate.pool().supply.available() == 1_blocks);
+  REQUIRE(leases[0].grow(1_tokens).reason == Reason::grown);  // the headroom
+  REQUIRE(gate.pool().supply.available() == 0_blocks);
+  leases[1].finish();
+  auto const verdict = leases[0].grow(1'000_tokens);
+  REQUIRE(verdict.reason == Reason::past_max_new);
+  REQUIRE(verdict.needed == 1'000_blocks);
+  REQUIRE(verdict.free == 31_blocks);
+  REQUIRE(leases[0].tokens() == 64_tokens);
+  REQUIRE(leases[0].grow(1_tokens).reason == Reason::past_max_new);
+  REQUIRE(leases[0].tokens() == 64_tokens);
+}
+
+TEST_CASE("growth past the room preempts the newest, which returns to the front with all it held as its next need") {
+  AdmissionController gate{{.capacity = 100_tokens}};
+  gate.begin_step(1);
+  gate.submit(ask(40, 50));
+  gate.submit(ask(30, 50));
+  gate.submit(ask(25, 50));
+  auto leases = admit_all(gate);
+  auto const waiting = gate.submit(ask(1)).ticket;
+  gate.begin_step(2);
+  REQUIRE(leases[2].grow(2_tokens).admitted());
+  REQUIRE(leases[0].grow(10_tokens).admitted());
+  REQUIRE(leases[2].ended());
+  REQUIRE(leases[2].grow(1_tokens).reason == Reason::ended);
+  REQUIRE(leases[2].tokens() == 0_tokens);
+  REQUIRE_FALSE(leases[1].ended());
+  REQUIRE(gate.why(leases[2].ticket()).needed == 27_blocks);
+  REQUIRE(gate.why(waiting).reason == Reason::yielding);  // nothing starts in a step that preempted
+  REQUIRE_FALSE(gate.admit_next());
+  gate.begin_step(3);
+  REQUIRE_FALSE(gate.admit_next());  // 20 are free, the preempted request in front needs 27
+  leases[1].finish();
+  auto again = gate.admit_next();
+  REQUIRE(again.ticket() == leases[2].ticket());
+  REQUIRE(again.tokens() == 27_tokens);
+  REQUIRE(leases[2].ended());  // the old lease stays ended
+  auto const& account = gate.account(0);
+  REQUIRE(account.preempted == 1);
+  REQUIRE(account.recomputed_tokens == 27_tokens);
+  REQUIRE(account.admitted == 4);
+  leases[0].finish();
+  REQUIRE(again.grow(48_tokens).admitted());
+  REQUIRE(again.grow(1_tokens).reason == Reason::past_max_new);  // prompt 25 + max_new 50
+}
+
+TEST_CASE("the asker is a victim like any other, and nobody else loses work for an asker that must yield itself") {
+  AdmissionController gate{{.capacity = 12_tokens}};
+  gate.submit(ask(5, 7));
+  gate.submit(ask(4, 8));
+  gate.submit(ask(3, 8));
+  auto leases = admit_all(gate);
+  SECTION("the newest asks") {
+    auto const verdict = leases[2].grow(1_tokens);
+    REQUIRE(verdict.reason == Reason::preempted);
+    REQUIRE(verdict.queued());
+    REQUIRE(leases[2].ended());
+    REQUIRE(gate.running() == 2);
+  }
+  SECTION("what the newer ones hold is not enough") {
+    REQUIRE(leases[1].grow(4_tokens).reason == Reason::preempted);
+    REQUIRE(leases[1].ended());
+    REQUIRE_FALSE(leases[2].ended());
+  }
+  SECTION("several yield when it takes several") {
+    REQUIRE(leases[0].grow(5_tokens).reason == Reason::grown);
+    REQUIRE(leases[1].ended());
+    REQUIRE(leases[2].ended());
+    gate.begin_step(1);
+    leases[0].finish();
+    auto again = admit_all(gate);
+    REQUIRE(again[0].ticket() == leases[1].ticket());  // their order is kept
+    REQUIRE(again[1].ticket() == leases[2].ticket());
+  }
+}
+
+TEST_CASE("a preempted request can be cancelled or finished, and its place is free") {
+  AdmissionController gate{{.capacity = 10_tokens, .max_live = 2}};
+  gate.submit(ask(5, 5));
+  gate.submit(ask(5, 5));
+  auto leases = admit_all(gate);
+  leases[0].grow(1_tokens);
+  REQUIRE(leases[1].ended());
+  REQUIRE(gate.submit(ask(1)).reason == Reason::queue_full);  // the preempted request keeps its place
+  REQUIRE((GENERATE(false, true) ? gate.cancel(leases[1].ticket()) : gate.finish(leases[1].ticket())));
+  REQUIRE(gate.submit(ask(1)).queued());
+  REQUIRE(gate.account(0).queued_requests == 1);
+  REQUIRE(gate.balanced());
+}
+
+TEST_CASE("tickets of done requests are stale, also when their slot is used again") {
+  AdmissionController gate{{.capacity = 10_tokens, .max_live = 1}};
+  auto const first = gate.submit(ask(1)).ticket;
+  gate.cancel(first);
+  auto const second = gate.submit(ask(1)).ticket;
+  REQUIRE(first.slot == second.slot);
+  REQUIRE_FALSE(gate.cancel(first));
+  REQUIRE(gate.queued() == 1);
+  REQUIRE(gate.why(first).reason == Reason::unknown_ticket);
+}
+
+TEST_CASE("look-ahead is held from the start and charged once") {
+  AdmissionController gate{{.capacity = 100_tokens}};
+  gate.submit({.prompt = 10_tokens, .max_new = 5_tokens, .lookahead = 3_tokens});
+  auto lease = gate.admit_next();
+  REQUIRE(gate.pool().held == 13_blocks);
+  REQUIRE(gate.account(0).active_tokens == 10_tokens);
+  REQUIRE(gate.account(0).tokens_held == 13_tokens);
+  lease.grow(5_tokens);
+  REQUIRE(gate.pool().held == 18_blocks);
+}
+
+TEST_CASE("several pools: the one that binds is named, and a sequence slot is a pool like any other") {
+  AdmissionLimits const limits{.capacity = 100_blocks,
+                               .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}},
+                               .more_pools = {{.capacity = 2_blocks, .name = "running requests"}}};
+  REQUIRE(check(limits).empty());
+  AdmissionController gate{limits};
+  for (int i = 0; i < 3; ++i) gate.submit(ask(16));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  auto const third = gate.submit(ask(16)).ticket;
+  leases.push_back(gate.admit_next());
+  auto const verdict = gate.why(third);
+  REQUIRE(verdict.pool == 1);
+  REQUIRE(std::string{verdict.pool_name} == "running requests");
+  REQUIRE(verdict.needed == 1_blocks);
+  REQUIRE(verdict.free == 0_blocks);
+  REQUIRE(gate.submit({.prompt = 16_tokens, .branches = 3}).reason == Reason::exceeds_capacity);
+  leases.clear();
+  REQUIRE(gate.balanced());
+}
+
+TEST_CASE("a windowed footprint stops growing past its window") {
+  AdmissionController gate{{.capacity = 200_blocks, .footprint = {.groups = {window_group(64_tokens, 16_tokens)}, .in_flight = 64_tokens}}};
+  REQUIRE(gate.submit(ask(100'000, 100'000)).queued());
+  auto lease = gate.admit_next();
+  REQUIRE(gate.pool().held == 9_blocks);
+  for (int i = 0; i < 1'000; ++i) REQUIRE(lease.grow(1_tokens).admitted());
+  REQUIRE(gate.pool().held == 9_blocks);
+}
+
+TEST_CASE("waits are counted by step, and each request that waited once") {
+  AdmissionController gate{{.capacity = 10_tokens, .classes = 2}};
+  gate.begin_step(1);
+  gate.submit({.prompt = 10_tokens, .request_class = Kind::interactive});
+  gate.submit({.prompt = 10_tokens, .request_class = Kind::document});
+  auto leases = admit_all(gate);
+  admit_all(gate);  // asking again in the same step is not another wait
+  REQUIRE(gate.account(Kind::interactive).ever_waited == 0);
+  REQUIRE(gate.account(Kind::document).ever_waited == 1);
+  REQUIRE(gate.account(Kind::document).steps_waited == 1);
+  gate.submit({.prompt = 1_tokens, .request_class = Kind::document});  // after this step's admission
+  for (std::uint64_t step = 2; step < 5; ++step) {
+    gate.begin_step(step);
+    admit_all(gate);
+  }
+  REQUIRE(gate.account(Kind::document).ever_waited == 2);
+  REQUIRE(gate.account(Kind::document).steps_waited == 1 + 3 * 2);
+  gate.begin_step(5);  // a step that never asks lets everybody wait, too
+  gate.begin_step(6);
+  REQUIRE(gate.account(Kind::document).steps_waited == 1 + 4 * 2);
+  leases.clear();
+  leases = admit_all(gate);
+  leases.clear();
+  leases = admit_all(gate);
+  REQUIRE(gate.account(Kind::document).ever_waited == 2);
+  REQUIRE(gate.account(Kind::document).admitted == 2);
+}
+
+TEST_CASE("accounts are kept by the caller's own classes") {
+  AdmissionController gate{{.capacity = 1'000_tokens, .classes = 2}};
+  gate.submit({.prompt = 100_tokens, .max_new = 10_tokens, .request_class = Kind::interactive});
+  gate.submit({.prompt = 50_tokens, .max_new = 10_tokens, .request_class = Kind::interactive});
+  gate.submit({.prompt = 800_tokens, .max_new = 10_tokens, .request_class = Kind::document});
+  gate.submit({.prompt = 800_tokens, .request_class = Kind::document});
+  gate.submit({.prompt = 8'000_tokens, .request_class = Kind::document});
+  auto leases = admit_all(gate);
+  leases[0].grow(10_tokens);
+  auto const& interactive = gate.account(Kind::interactive);
+  auto const& document = gate.account(Kind::document);
+  REQUIRE(interactive.active_requests == 2);
+  REQUIRE(interactive.active_tokens == 160_tokens);
+  REQUIRE(interactive.tokens_per_request() == 80_tokens);
+  REQUIRE(document.active_tokens == 800_tokens);
+  REQUIRE(document.queued_requests == 1);
+  REQUIRE(document.queued_tokens == 800_tokens);
+  REQUIRE(document.submitted == 3);
+  REQUIRE(document.rejected_for(Reason::exceeds_capacity) == 1);
+  REQUIRE(document.rejected_in_all() == 1);
+  REQUIRE(gate.held(Kind::interactive) == 160_blocks);
+  REQUIRE(gate.held(Kind::document) == 800_blocks);
+  leases.clear();
+  REQUIRE(interactive.peak_active_tokens == 160_tokens);
+  REQUIRE(interactive.peak_active_requests == 2);
+  REQUIRE(interactive.active_tokens == 0_tokens);
+  REQUIRE(interactive.completed == 2);
+}
+
+TEST_CASE("bad requests are rejected with the field, and accounted for") {
+  AdmissionController gate{{.capacity = 100_tokens, .classes = 2}};
+  auto const unknown = gate.submit({.prompt = 1_tokens, .request_class = 2});
+  REQUIRE(unknown.reason == Reason::unknown_class);
+  REQUIRE(std::string{unknown.field} == ".request_class");
+  REQUIRE(gate.submit({.prompt = 1_tokens, .request_class = -1}).reason == Reason::unknown_class);
+  REQUIRE(gate.account(2).rejected_for(Reason::unknown_class) == 2);
+  REQUIRE(std::string{gate.submit({}).field} == ".prompt");
+  REQUIRE(std::string{gate.submit({.prompt = 1_tokens, .branches = 0}).field} == ".branches");
+  REQUIRE(gate.account(0).rejected_for(Reason::bad_request) == 2);
+  REQUIRE(gate.queued() == 0);
+}
+
+TEST_CASE("bad limits are listed, and a controller built on them rejects everything with the field") {
+  struct Case {
+    AdmissionLimits limits;
+    std::string field;
+  };
+  auto const bad = GENERATE(Case{{}, ".capacity"}, Case{{.capacity = 0_tokens}, ".capacity"}, Case{{.capacity = Tokens::max()}, ".capacity"}, Case{{.capacity = 100_tokens, .headroom = 100_tokens}, ".headroom"},
+                            Case{{.capacity = 100_tokens, .headroom = 100_percent}, ".headroom"}, Case{{.capacity = 100_tokens, .headroom = Percent{-1}}, ".headroom"}, Case{{.capacity = 100_tokens, .classes = 0}, ".classes"},
+                            Case{{.capacity = 100_tokens, .classes = 4'000'000'000}, ".classes"}, Case{{.capacity = 100_tokens, .max_live = 0}, ".max_live"}, Case{{.capacity = 100_tokens, .max_live = 4'000'000'000}, ".max_live"},
+                            Case{{.capacity = 100_blocks}, ".footprint"}, Case{{.capacity = 15_tokens, .footprint = paged(16_tokens)}, ".capacity"}, Case{{.capacity = 100_tokens, .footprint = paged(0_tokens)}, ".block"},
+                            Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}}}, ".more_pools"},
+                            Case{{.capacity = 100_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".capacity"});
+  REQUIRE_FALSE(check(bad.limits).empty());
+  REQUIRE(std::string{check(bad.limits)[0].field} == bad.field);
+  AdmissionController gate{bad.limits};
+  auto const verdict = gate.submit(ask(1));
+  REQUIRE(verdict.reason == Reason::bad_limits);
+  REQUIRE(std::string{verdict.field} == bad.field);
+  REQUIRE(gate.account(0).rejected_for(Reason::bad_limits) == 1);
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE_FALSE(gate.cancel(Ticket{}));
+  gate.begin_step(1);
+  REQUIRE(gate.pool().capacity == 0_blocks);
+}
+
+TEST_CASE("the bound on live requests counts queued and running ones") {
+  AdmissionController gate{{.capacity = 10_tokens, .max_live = 2}};
+  gate.submit(ask(10));
+  gate.submit(ask(10));
+  auto leases = admit_all(gate);
+  REQUIRE(gate.submit(ask(10)).reason == Reason::queue_full);
+  REQUIRE(gate.submit(ask(11)).reason == Reason::exceeds_capacity);  // what can never fit is said first
+  leases.clear();
+  REQUIRE(gate.submit(ask(10)).queued());
+}
+
+namespace {
+struct Recorder {
+  std::vector<Event>* events;
+  void on(Event const& event) { events->push_back(event); }
+};
+}  // namespace
+
+TEST_CASE("an observer is told of every change, in order") {
+  std::vector<Event> events;
+  {
+    AdmissionController<policies::Plain, Counter, Recorder> gate{{.capacity = 10_tokens}, {}, Recorder{&events}};
+    gate.begin_step(7);
+    gate.submit({.prompt = 5_tokens, .max_new = 5_tokens, .tag = 1});
+    gate.submit({.prompt = 5_tokens, .max_new = 5_tokens, .tag = 2});
+    gate.submit({.prompt = 50_tokens, .tag = 3});
+    auto leases = admit_all(gate);
+    leases[0].grow(2_tokens);
+    gate.cancel(leases[1].ticket());
+  }
+  auto const is = [&](std::size_t i, EventKind kind, std::uint64_t tag, Tokens before, Tokens after) {
+    return events[i].kind == kind && events[i].tag == tag && events[i].before == before && events[i].after == after && events[i].now == 7;
+  };
+  REQUIRE(events.size() == 10);
+  REQUIRE(is(0, EventKind::step_begun, 0, 0_tokens, 0_tokens));
+  REQUIRE(is(1, EventKind::submitted, 1, 0_tokens, 0_tokens));
+  REQUIRE(is(2, EventKind::submitted, 2, 0_tokens, 0_tokens));
+  REQUIRE(is(3, EventKind::rejected, 3, 0_tokens, 0_tokens));
+  REQUIRE(is(4, EventKind::admitted, 1, 0_tokens, 5_tokens));
+  REQUIRE(is(5, EventKind::admitted, 2, 0_tokens, 5_tokens));
+  REQUIRE(is(6, EventKind::preempted, 2, 5_tokens, 0_tokens));
+  REQUIRE(is(7, EventKind::grown, 1, 5_tokens, 7_tokens));
+  REQUIRE(is(8, EventKind::cancelled, 2, 0_tokens, 0_tokens));
+  REQUIRE(is(9, EventKind::completed, 1, 7_tokens, 0_tokens));
+}
+
+namespace {
+/// Somebody else's block manager: a pool of which others hold a part, and whose cached blocks may be taken.
+struct Shared {
+  struct Pool {
+    Supply supply;
+  };
+  Pool* pool;
+  Supply supply() const { return pool->supply; }
+  bool take(Blocks blocks) {
+    if (blocks > pool->supply.available()) return false;
+    Blocks const from_clean = min(blocks, pool->supply.clean);
+    pool->supply.clean -= from_clean;
+    pool->supply.cached_idle -= blocks - from_clean;
+    return true;
+  }
+  void give(Blocks blocks) { pool->supply.clean += blocks; }
+};
+}  // namespace
+
+TEST_CASE("a source of one's own is the only count of its blocks") {
+  Shared::Pool pool{{.clean = 3_blocks, .cached_idle = 4_blocks, .in_flight = 1_blocks}};
+  AdmissionController gate{{.capacity = 8_blocks, .footprint = paged(1_tokens)}, policies::Plain{}, {Shared{&pool}}};
+  gate.submit(ask(5));
+  auto lease = gate.admit_next();
+  REQUIRE(lease);
+  REQUIRE(pool.supply.clean == 0_blocks);
+  REQUIRE(pool.supply.cached_idle == 2_blocks);
+  REQUIRE(gate.balanced());
+  lease.finish();
+  REQUIRE(pool.supply.clean == 5_blocks);
+  AdmissionController wrong{{.capacity = 8_blocks, .footprint = paged(1_tokens)}, policies::Plain{}, {Shared{&pool}, Shared{&pool}}};
+  REQUIRE(std::string{wrong.submit(ask(1)).field} == ".sources");
+}
+
+namespace {
+struct OldestYields {
+  bool yields_before(RunningView const& a, RunningView const& b) const { return a.admission < b.admission; }
+};
+struct Inverted {
+  need::WholePrompt need{};
+  order::Arrival order{};
+  OldestYields victim{};
+};
+}  // namespace
+
+TEST_CASE("a policy of one's own is an aggregate of parts") {
+  AdmissionController<Inverted> gate{{.capacity = 10_tokens}};
+  gate.submit(ask(5, 5));
+  gate.submit(ask(5, 5));
+  auto leases = admit_all(gate);
+  REQUIRE(leases[1].grow(1_tokens).admitted());
+  REQUIRE(leases[0].ended());
+}

@@ -1,0 +1,115 @@
+// Random operations, side by side with the naive model; every state compared after every operation.
+#include "catch.hpp"
+#include "naive_model.hpp"
+
+#include <random>
+
+using namespace kvbudget;
+
+namespace {
+
+struct World {
+  naive::Limits limits;
+  naive::Model model;
+  AdmissionController<> gate;
+  std::map<std::uint64_t, AdmissionController<>::Lease> leases;  // by id
+  std::map<std::uint64_t, Ticket> tickets;                       // of every request ever queued, stale ones included
+  std::uint64_t next_id = 1;
+  std::uint64_t now = 0;
+
+  explicit World(naive::Limits const& of)
+      : limits{of},
+        model{of},
+        gate{{.capacity = Blocks{of.blocks}, .headroom = Blocks{of.headroom}, .footprint = paged(Tokens{of.block}), .classes = std::uint32_t(of.classes), .max_live = std::uint32_t(of.max_live)},
+             policies::Plain{.order = {.scan_on = of.scan_on}}} {}
+
+  void submit(naive::Item item) {
+    item.id = next_id++;
+    auto const verdict = gate.submit({.prompt = {item.prompt}, .max_new = {item.max_new}, .request_class = item.group, .branches = std::uint32_t(item.branches), .lookahead = {item.lookahead}, .tag = item.id});
+    REQUIRE(verdict.reason == model.submit(item));
+    if (verdict.queued()) tickets[item.id] = verdict.ticket;
+  }
+  void admit() {
+    auto lease = gate.admit_next();
+    std::uint64_t const id = model.admit_next();
+    REQUIRE((lease ? lease.tag() : 0) == id);
+    if (lease) leases[id] = std::move(lease);
+  }
+  void grow(std::uint64_t id, std::uint64_t more) {
+    if (!leases.contains(id)) return;
+    leases[id].grow(Tokens{more});
+    model.grow(id, more);
+  }
+  void leave(std::uint64_t id, bool completed) {
+    if (!tickets.contains(id)) return;
+    bool const there = completed ? gate.finish(tickets[id]) : gate.cancel(tickets[id]);
+    REQUIRE(there == model.leave(id, completed));
+  }
+  void drop(std::uint64_t id) {  // the lease dies
+    if (!leases.contains(id)) return;
+    if (!leases[id].ended()) model.leave(id, true);
+    leases.erase(id);
+  }
+
+  void compare() {
+    REQUIRE(gate.balanced());
+    REQUIRE(gate.pool().held.count == model.held());
+    REQUIRE(gate.pool().supply.available().count == model.free());
+    REQUIRE(gate.running() == model.running.size());
+    REQUIRE(gate.queued() == model.queue.size());
+    for (auto& [id, lease] : leases) REQUIRE(lease.ended() == !model.runs(id));
+    for (auto const& item : model.running) REQUIRE(leases[item.id].tokens().count == item.prompt + item.grown);
+    for (auto const& item : model.queue) REQUIRE(gate.why(tickets[item.id]).needed.count == model.blocks(item, item.grown));
+    for (std::uint32_t group = 0; group < limits.classes; ++group) {
+      auto const& got = gate.account(group);
+      auto const& expected = model.account(group);
+      REQUIRE(got.submitted == expected.submitted);
+      REQUIRE(got.rejected_in_all() == expected.rejected);
+      REQUIRE(got.admitted == expected.admitted);
+      REQUIRE(got.ever_waited == expected.ever_waited);
+      REQUIRE(got.steps_waited == expected.steps_waited);
+      REQUIRE(got.completed == expected.completed);
+      REQUIRE(got.cancelled == expected.cancelled);
+      REQUIRE(got.preempted == expected.preempted);
+      REQUIRE(got.recomputed_tokens.count == expected.recomputed);
+      REQUIRE(got.active_tokens.count == model.active_tokens(group));
+      REQUIRE(got.queued_tokens.count == model.queued_tokens(group));
+      REQUIRE(got.peak_active_tokens.count == expected.peak_tokens);
+      std::uint64_t held = 0, active = 0;
+      for (auto const& item : model.running)
+        if (item.group == group) held += model.blocks(item, item.grown), ++active;
+      REQUIRE(gate.held(group).count == held);
+      REQUIRE(got.tokens_held.count == held * limits.block);
+      REQUIRE(got.active_requests == active);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the controller does what the naive model does, whatever the operations") {
+  std::mt19937_64 random{20'261'129};
+  auto const upto = [&](std::uint64_t most) { return random() % (most + 1); };
+  for (int world_number = 0; world_number < 300; ++world_number) {
+    std::uint64_t const blocks = 1 + upto(40);
+    World world{{.blocks = blocks, .headroom = upto(blocks - 1) / 3, .block = upto(1) ? 1 : 1 + upto(7), .classes = 1 + upto(2), .max_live = 1 + upto(12), .scan_on = upto(1) == 1}};
+    for (int operation = 0; operation < 300; ++operation) {
+      std::uint64_t const id = world.next_id > 12 ? world.next_id - upto(12) : upto(world.next_id);
+      switch (upto(9)) {
+        case 0: world.gate.begin_step(++world.now), world.model.begin_step(); break;
+        case 1:
+        case 2: world.submit({.id = 0, .prompt = 1 + upto(60), .max_new = upto(30), .lookahead = upto(1) * upto(4), .branches = upto(3) ? 1 : 1 + upto(3), .group = upto(world.limits.classes - 1)}); break;
+        case 3:
+        case 4: world.admit(); break;
+        case 5:
+        case 6: world.grow(id, upto(3) ? 1 : upto(20)); break;
+        case 7: world.drop(id); break;
+        case 8: world.leave(id, upto(1) == 1); break;
+        case 9:
+          for (std::uint64_t each = 1; each < world.next_id; ++each)
+            if (world.leases.contains(each)) world.grow(each, 1);
+      }
+      world.compare();
+    }
+  }
+}
