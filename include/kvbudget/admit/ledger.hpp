@@ -6,6 +6,7 @@
 #pragma once
 
 #include <kvbudget/admit/limits.hpp>
+#include <kvbudget/admit/request.hpp>
 #include <kvbudget/core/supply.hpp>
 
 #include <vector>

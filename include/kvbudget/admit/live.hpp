@@ -2,7 +2,6 @@
 #pragma once
 
 #include <kvbudget/admit/ledger.hpp>
-#include <kvbudget/admit/request.hpp>
 
 namespace kvbudget::inline v1 {
 

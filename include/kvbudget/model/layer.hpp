@@ -52,12 +52,21 @@ struct Part {
   }
 };
 
+/// True for parts that differ in kind only: a key and a value of one shape.
+constexpr bool alike(Part a, Part const& b) {
+  a.kind = b.kind;
+  return a == b;
+}
+
 struct Layer {
   InplaceVector<Part, max_parts> parts{};
   bool shares_cache{};  // reads the cache of an earlier layer and stores nothing of its own
   bool draft{};         // belongs to the draft model or is an MTP block: not one of the model's own layers
 
   friend constexpr bool operator==(Layer const&, Layer const&) = default;
+
+  /// True when part i is like the one before it: what is wrong with both is said once.
+  constexpr bool repeats(std::size_t i) const { return i > 0 && alike(parts[i], parts[i - 1]); }
 };
 
 // ---- factories: a new architecture is a new one of these ----

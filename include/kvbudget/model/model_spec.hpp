@@ -68,12 +68,13 @@ constexpr Complaints check(CacheSpec const& spec) {
   for (std::uint32_t i = 0; i < palette.size(); ++i) {
     if (palette[i].parts.overflowed())
       complaints.push_back({".parts", palette[i].parts.size() + palette[i].parts.lost, "at most 6 parts in a layer", "merge parts that cost the same", i});
-    for (auto const& part : palette[i].parts) detail::check_part(part, spec.dtype, i, complaints);
+    for (std::size_t j = 0; j < palette[i].parts.size(); ++j)
+      if (!palette[i].repeats(j)) detail::check_part(palette[i].parts[j], spec.dtype, i, complaints);
   }
   return complaints;
 }
 
-/// Every complaint about the four numbers; a key and a value are alike, so each is said once.
+/// Every complaint about the four numbers.
 constexpr Complaints check(ModelSpec const& spec) {
   Complaints complaints{};
   detail::check_layer_count(spec.layers, complaints);

@@ -83,7 +83,10 @@ constexpr Complaints check(CacheSpec const& spec, Sharding const& sharding) {
     if (listed != layers) complain(".stage_layers", listed, "a sum of all the model's layers", "make the list add up to the layers");
   }
   for (std::uint32_t i = 0; i < spec.layers.palette.size(); ++i) {
-    for (auto const& part : spec.layers.palette[i].parts) {
+    Layer const& layer = spec.layers.palette[i];
+    for (std::size_t j = 0; j < layer.parts.size(); ++j) {
+      if (layer.repeats(j)) continue;
+      Part const& part = layer.parts[j];
       if (!detail::shards(part, sharding.tensor))
         complain(".tensor", sharding.tensor, "ranks that divide the heads, or KV heads that divide the ranks", "choose another tensor-parallel size, or use a runtime profile that rounds", i);
       if (saturating_multiply(part.tokens_per_entry, sharding.context) > detail::most_tokens_per_entry)
