@@ -36,7 +36,7 @@ void print_formula(kvbudget::ModelSpec const& model, std::uint32_t bytes) {
 
 void print_results(kvbudget::ModelSpec const& model) {
   fmt::print("cached tokens        cache         relative\n");
-  for (std::uint64_t const tokens : {100, 1'000, 8'000})
+  for (std::uint64_t const tokens : {100U, 1'000U, 8'000U})
     fmt::print("{:>13}   {:>12} {:>8.2f} GiB {:>5}x\n", grouped(tokens), fmt::format("{:.1MiB}", kv_bytes(model, Tokens{tokens})), static_cast<double>(kv_bytes(model, Tokens{tokens}).count) / (1 << 30), tokens / 100);
   fmt::print("eight requests of 8,000 tokens: {:.1GiB}, before allocator overhead and other runtime memory\n\n", 8 * kv_bytes(model, Tokens{8'000}));
 }
@@ -59,7 +59,7 @@ void print_bars(kvbudget::ModelSpec const& model, std::uint64_t tokens, std::vec
 
 void print_trade(kvbudget::ModelSpec const& model) {
   fmt::print("tokens emitted   positions with the cache   positions without it   memory it takes\n");
-  for (std::uint64_t const n : {100, 1'000, 8'000})
+  for (std::uint64_t const n : {100U, 1'000U, 8'000U})
     fmt::print("{:>14}   {:>24}   {:>20}   {:>15}\n", grouped(n), grouped(positions_with_cache(n)), grouped(positions_without_cache(n)), fmt::format("{}", kv_bytes(model, Tokens{n})));
 }
 

@@ -59,6 +59,12 @@ static_assert([] {
 // ---- supply ----
 static_assert(Supply{.clean = 3_blocks, .cached_idle = 2_blocks, .in_flight = 9_blocks, .reserved = 9_blocks}.available() == 5_blocks);
 
+TEST_CASE("literals work in generic lambdas and as default arguments") {
+  auto const larger = [](auto const& tokens, Tokens than = 10_tokens) { return tokens > than && tokens > 5_tokens; };
+  REQUIRE(larger(11_tokens));
+  REQUIRE_FALSE(larger(10_tokens));
+}
+
 TEST_CASE("the most a windowed or chunked group holds is reached and never passed on any way to a length") {
   auto const block = GENERATE(1, 3, 4, 16);
   auto const span = GENERATE(1, 4, 7, 16, 33);

@@ -89,16 +89,17 @@ struct Percent {
 
 inline constexpr std::uint64_t one_whole = 1'000'000;  // millionths
 
+/// constexpr, not consteval: clang 14 leaves consteval literals in generic lambdas unresolved, and refuses them as default arguments.
 namespace literals {
 
-consteval Bytes operator""_B(unsigned long long n) { return {n}; }
-consteval Bytes operator""_KiB(unsigned long long n) { return Bytes{std::uint64_t{1} << 10} * n; }
-consteval Bytes operator""_MiB(unsigned long long n) { return Bytes{std::uint64_t{1} << 20} * n; }
-consteval Bytes operator""_GiB(unsigned long long n) { return Bytes{std::uint64_t{1} << 30} * n; }
-consteval Tokens operator""_tokens(unsigned long long n) { return {n}; }
-consteval Blocks operator""_blocks(unsigned long long n) { return {n}; }
-consteval Percent operator""_percent(unsigned long long n) { return Percent{n}; }
-consteval Percent operator""_percent(long double n) { return Percent{n}; }
+constexpr Bytes operator""_B(unsigned long long n) { return {n}; }
+constexpr Bytes operator""_KiB(unsigned long long n) { return Bytes{std::uint64_t{1} << 10} * n; }
+constexpr Bytes operator""_MiB(unsigned long long n) { return Bytes{std::uint64_t{1} << 20} * n; }
+constexpr Bytes operator""_GiB(unsigned long long n) { return Bytes{std::uint64_t{1} << 30} * n; }
+constexpr Tokens operator""_tokens(unsigned long long n) { return {n}; }
+constexpr Blocks operator""_blocks(unsigned long long n) { return {n}; }
+constexpr Percent operator""_percent(unsigned long long n) { return Percent{n}; }
+constexpr Percent operator""_percent(long double n) { return Percent{n}; }
 
 }  // namespace literals
 }  // namespace kvbudget::inline v1
