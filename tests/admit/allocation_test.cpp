@@ -16,6 +16,10 @@ void* operator new(std::size_t size) {
   if (void* memory = std::malloc(size)) return memory;
   std::abort();
 }
+void* operator new(std::size_t size, std::nothrow_t const&) noexcept {
+  ++allocations;
+  return std::malloc(size);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
