@@ -71,17 +71,22 @@ int main(int argc, char** argv) {
   std::vector<std::uint64_t> requests{100, 8'000};
   kvbudget::ModelSpec model{.layers = 32, .kv_heads = 8, .head_dim = 128};
   std::uint32_t bytes = 2;
-  std::uint64_t const most = std::uint64_t{1} << 40;
-  app.add_option("TOKENS", tokens, "cached tokens of the bar")->check(CLI::Range(std::uint64_t{0}, most))->capture_default_str();
-  app.add_option("--request", requests, "cached tokens of one more request, side by side")->check(CLI::Range(std::uint64_t{0}, most));
-  app.add_option("--layers", model.layers)->capture_default_str();
-  app.add_option("--kv-heads", model.kv_heads)->capture_default_str();
-  app.add_option("--head-dim", model.head_dim)->capture_default_str();
-  app.add_option("--bytes", bytes, "per element")->capture_default_str();
+  std::vector<std::string> given;
+  example::add_whole(app, "TOKENS", tokens, 0, example::most_tokens, "cached tokens of the bar");
+  app.add_option("--request", given, "cached tokens of a request, side by side with others; may be repeated")->allow_extra_args(false);
+  example::add_whole(app, "--layers", model.layers, 1, 512, "");
+  example::add_whole(app, "--kv-heads", model.kv_heads, 1, 1'024, "");
+  example::add_whole(app, "--head-dim", model.head_dim, 1, 65'536, "");
+  example::add_whole(app, "--bytes", bytes, 1, 16, "per element");
 
   return example::main_of(app, argc, argv, [&] {
+    if (!given.empty()) requests.clear();
+    for (auto const& text : given) requests.push_back(kvbudget::read::whole(text, "--request", 0, example::most_tokens));
     model.dtype = kvbudget::bytes_per_element(bytes);
-    example::require_good(check(model), "the model");
+    Tokens all{std::max<std::uint64_t>(tokens, 64'000)};
+    for (auto const request : requests) all += Tokens{request};
+    if (kv_bytes(model, all).saturated())
+      throw kvbudget::read::Error{{"", "TOKENS", std::to_string(all.count), "a product of tokens and model below 2^64 bytes", "choose fewer tokens or a smaller model"}};
     print_formula(model, bytes);
     print_results(model);
     print_bars(model, tokens, requests);

@@ -32,7 +32,7 @@ struct Scenario {
   std::vector<Entry> requests;
 };
 
-constexpr std::uint64_t most_tokens = std::uint64_t{1} << 40;
+using example::most_tokens;
 
 std::string joined(std::vector<std::string> const& words) {
   std::string text;
@@ -68,7 +68,8 @@ Scenario read_scenario(std::string const& path) {
   if (fields.has("classes")) {
     scenario.classes.clear();
     for (auto const& name : fields.list("classes")) {
-      if (!name.is_string()) throw fields.refuse("classes", name, "a list of names", "write each class as a text");
+      if (!name.is_string() || std::find(scenario.classes.begin(), scenario.classes.end(), name) != scenario.classes.end())
+        throw fields.refuse("classes", name, "a list of names, each once", "write each class once, as a text");
       scenario.classes.push_back(name);
     }
   }
@@ -93,31 +94,43 @@ struct Device {
   std::string weights;
 };
 
+kvbudget::Bytes weights_of(Device const& device) {
+  if (!device.weights.empty()) return kvbudget::read::bytes(device.weights, "--weights");
+  if (auto const beside = kvbudget::read::weights_beside(device.model)) return *beside;
+  throw kvbudget::read::Error{{"", "--weights", "missing", "the bytes of the weights, where no model.safetensors.index.json is beside the config", "add for example --weights 16GiB"}};
+}
+
 /// The tokens that the weights leave room for. Only for a model whose tokens all cost the same.
 Tokens budget_of(Device const& device) {
   auto const model = kvbudget::read::hf_config(std::filesystem::path{device.model});
-  auto const beside = kvbudget::read::weights_beside(device.model);
   if (device.memory.empty()) throw kvbudget::read::Error{{"", "--gpu-memory", "missing", "the device's memory, with --model", "add for example --gpu-memory 80GiB"}};
-  if (device.weights.empty() && !beside)
-    throw kvbudget::read::Error{{"", "--weights", "missing", "the bytes of the weights, where no model.safetensors.index.json is beside the config", "add for example --weights 16GiB"}};
   if (!growth(model.spec).is_uniform())
     throw kvbudget::read::Error{{device.model, "sliding_window", "set", "a model whose tokens all cost the same: the lab counts tokens", "use kvbudget_estimate"}};
   kvbudget::DeviceBudget const budget{.memory = kvbudget::read::bytes(device.memory, "--gpu-memory"), .usable = kvbudget::of_total(kvbudget::Percent{100}),
-                                      .weights = device.weights.empty() ? *beside : kvbudget::read::bytes(device.weights, "--weights")};
-  example::require_good(check(budget), "--gpu-memory");
-  return tokens_that_fit(model.spec, cache_bytes(budget));
+                                      .weights = weights_of(device)};
+  example::require_good(check(budget), {{".memory", "--gpu-memory"}});
+  Tokens const tokens = tokens_that_fit(model.spec, cache_bytes(budget));
+  if (tokens == Tokens{})
+    throw kvbudget::read::Error{{"", "--weights", fmt::format("{}", budget.weights), fmt::format("weights that leave room for a token in {}", budget.memory), "give more memory or smaller weights"}};
+  return tokens;
 }
 
-kvbudget::Headroom headroom_of(std::string const& text) {
-  if (!text.empty() && text.back() == '%') return kvbudget::read::share(text, "--headroom");
-  return Tokens{kvbudget::read::whole(text, "--headroom")};
+kvbudget::Headroom headroom_of(std::string const& text, Tokens budget) {
+  auto const share = kvbudget::read::attempt([&] { return kvbudget::read::share(text, "--headroom"); });
+  auto const tokens = kvbudget::read::attempt([&] { return Tokens{kvbudget::read::whole(text, "--headroom")}; });
+  bool const percent = !text.empty() && text.back() == '%' && share;
+  if (!percent && !tokens) throw kvbudget::read::Error{{"", "--headroom", "\"" + text + "\"", "a whole number of tokens, or a percentage", "write for example 500 or 5%"}};
+  kvbudget::Headroom const headroom = percent ? kvbudget::Headroom{*share} : kvbudget::Headroom{*tokens};
+  if (headroom.blocks(Tokens{1}, {budget.count}).count >= budget.count)
+    throw kvbudget::read::Error{{"", "--headroom", text, fmt::format("less than the budget of {}", budget), "lower it: with it, only a lone request could ever start"}};
+  return headroom;
 }
 
 /// Admits what fits, in order, and says why the rest waits or can never fit.
 Json run(Scenario const& scenario, kvbudget::Headroom headroom, bool scan_on) {
   kvbudget::AdmissionLimits const limits{.capacity = scenario.budget, .headroom = headroom, .classes = static_cast<std::uint32_t>(scenario.classes.size()),
                                          .max_live = static_cast<std::uint32_t>(std::max<std::size_t>(scenario.requests.size(), 1))};
-  example::require_good(check(limits), "budget_tokens");
+  example::require_good(check(limits), {{".capacity", "budget_tokens"}, {".classes", "classes"}});
   kvbudget::AdmissionController gate{limits, kvbudget::policies::Plain{.order = {.scan_on = scan_on}}};
 
   Json result{{"budget_tokens", scenario.budget}, {"admitted", Json::array()}, {"queued", Json::array()}, {"rejected", Json::array()}};
@@ -152,8 +165,8 @@ int main(int argc, char** argv) {
   std::string headroom = "0";
   Device device;
   app.add_option("SCENARIO", path, "a JSON file: budget_tokens and requests")->capture_default_str();
-  app.add_option("--set", settings, "ID=TOKENS: change one request without editing the file");
-  app.add_option("--scale-context", scale, "multiply every request's cached tokens")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  app.add_option("--set", settings, "ID=TOKENS: change one request without editing the file; may be repeated")->allow_extra_args(false);
+  example::add_whole(app, "--scale-context", scale, 1, 1'000'000, "multiply every request's cached tokens");
   app.add_option("--order", order, "scan: later requests are still considered; strict: stop at the first that does not fit")->check(CLI::IsMember({"scan", "strict"}))->capture_default_str();
   app.add_option("--headroom", headroom, "tokens, or a percentage, that admission leaves unused")->capture_default_str();
   app.add_option("--model", device.model, "config.json: the budget is what the weights leave of the device");
@@ -168,7 +181,8 @@ int main(int argc, char** argv) {
       scenario.budget = budget_of(device);
     else if (!device.memory.empty() || !device.weights.empty())
       throw kvbudget::read::Error{{"", "--model", "missing", "a config.json, with --gpu-memory and --weights", "add --model config.json"}};
-    std::cout << run(scenario, headroom_of(headroom), order == "scan").dump(2) << '\n';
+    if (scenario.budget == Tokens{}) throw kvbudget::read::Error{{path, "budget_tokens", "0", "1 token or more", "give the tokens that the cache holds"}};
+    std::cout << run(scenario, headroom_of(headroom, scenario.budget), order == "scan").dump(2) << '\n';
     return 0;
   });
 }

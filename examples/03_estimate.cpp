@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string config, memory, weights, activations = "0B", graphs = "0B", adapters = "0B", reserve = "0B";
-  std::string of_total, of_free, dtype = "auto";
+  std::string of_total, of_free, dtype;
   std::uint64_t context{}, block = 16, in_flight = 8'192, max_requests{}, blocks{}, block_size{}, require_requests{};
   kvbudget::Sharding sharding{};
   bool json{};
@@ -39,6 +39,7 @@ struct Estimate {
   kvbudget::RequestCapacity capacity{};
   kvbudget::Growth whole{}, rank{};  // of the model, and of the rank that binds
   Bytes request_total{};          // one request on all ranks, replicas included
+  Bytes pool_total{};             // bytes for the cache on all ranks
 };
 
 Error missing(char const* field, char const* accepted, char const* next) { return Error{{"", field, "missing", accepted, next}}; }
@@ -51,8 +52,13 @@ Bytes weights_of(Options const& options) {
 
 kvbudget::UsableFraction usable_of(Options const& options) {
   if (!options.of_total.empty() && !options.of_free.empty()) throw Error{{"", "--of-free", "given beside --of-total", "one of the two", "say what the runtime's fraction is a fraction of"}};
-  if (!options.of_free.empty()) return kvbudget::of_free_after_weights(kvbudget::read::share(options.of_free, "--of-free"));
-  return kvbudget::of_total(options.of_total.empty() ? kvbudget::Percent{100} : kvbudget::read::share(options.of_total, "--of-total"));
+  auto const share = [](std::string const& text, char const* option) {
+    auto const found = kvbudget::read::share(text, option);
+    if (found == kvbudget::Percent{}) throw Error{{"", option, text, "more than 0", "give the runtime's memory fraction, for example 0.92"}};
+    return found;
+  };
+  if (!options.of_free.empty()) return kvbudget::of_free_after_weights(share(options.of_free, "--of-free"));
+  return kvbudget::of_total(options.of_total.empty() ? kvbudget::Percent{100} : share(options.of_total, "--of-total"));
 }
 
 /// Bytes for the cache of one rank. Weights are taken as split evenly over tensor and pipeline ranks.
@@ -66,37 +72,60 @@ Bytes pool_of(Options const& options, Estimate& estimate) {
                                       .graphs = kvbudget::read::bytes(options.graphs, "--graphs"),
                                       .adapters = kvbudget::read::bytes(options.adapters, "--adapters"),
                                       .reserve = kvbudget::read::bytes(options.reserve, "--reserve")};
-  example::require_good(check(device), "the device");
+  example::require_good(check(device), {{".memory", "--gpu-memory"}});
   return cache_bytes(device, estimate.budget);
 }
 
 /// The pool that so many printed blocks make. They mean the same to every runtime only where a block is of all layers.
 Bytes measured_pool(Options const& options, kvbudget::CacheSpec const& rank) {
-  if (options.blocks == 0 || options.block_size == 0) throw missing(options.blocks == 0 ? "--blocks" : "--block-size", "both --blocks and --block-size", "take the two from the server's log");
   if (kvbudget::growth(rank).windowed != Bytes{} || kvbudget::growth(rank).fixed != Bytes{})
     throw Error{{options.config, "--blocks", "given for a hybrid model", "a model whose layers all keep every token", "a hybrid's printed blocks depend on the runtime's layer groups; give --gpu-memory instead"}};
-  return plan(rank, Bytes::max() - Bytes{1}, {.block = {options.block_size}}).bytes_per_block * options.blocks;
+  return plan(rank, Bytes{}, {.block = {options.block_size}}).bytes_per_block * options.blocks;
+}
+
+/// What the cache is counted in, in words.
+std::string dtype_of(Options const& options, kvbudget::read::HfModel const& model) {
+  if (!options.dtype.empty()) return options.dtype;
+  if (model.declares_cache_dtype) return "fp8 (the checkpoint's kv_cache_scheme)";
+  if (model.dtype == "bfloat16" || model.dtype == "float16") return model.dtype;
+  return "2 bytes an element";
+}
+
+kvbudget::read::HfModel read_model(Options const& options) {
+  kvbudget::read::HfOptions how;
+  if (!options.dtype.empty()) how.cache_dtype = kvbudget::read::dtype(options.dtype, "--dtype");
+  auto model = kvbudget::read::hf_config(std::filesystem::path{options.config}, how);
+  if (model.context && options.context > model.context->count)
+    model.notes.push_back(fmt::format("a context of {} is more than the {} the model says it was trained for", Tokens{options.context}, *model.context));
+  return model;
 }
 
 Estimate estimate_of(Options options) {
-  Estimate estimate{.model = kvbudget::read::hf_config(std::filesystem::path{options.config})};
-  auto& spec = estimate.model.spec;
-  bool const declared = options.dtype == "auto" && estimate.model.checkpoint_kv_dtype;
-  if (options.dtype != "auto")
-    spec.dtype = kvbudget::read::dtype(options.dtype, "--dtype");
-  else if (declared)
-    spec.dtype = *estimate.model.checkpoint_kv_dtype;
-  estimate.dtype = options.dtype != "auto" ? options.dtype : declared ? "fp8 (the checkpoint's kv_cache_scheme)" : estimate.model.dtype.empty() ? "2 bytes" : estimate.model.dtype;
-  example::require_good(check(spec, options.sharding), "the model");
+  Estimate estimate{.model = read_model(options)};
+  auto const& spec = estimate.model.spec;
+  estimate.dtype = dtype_of(options, estimate.model);
+  example::require_good(check(spec, options.sharding), {{".tensor", "--tp"}, {".pipeline", "--pp"}, {".context", "--cp"}, {".decode_context", "--dcp"}, {".head_dim", "--dtype " + options.dtype + ": head_dim"}});
   if (options.context == 0 && !estimate.model.context) throw missing("--context", "the length of a request in tokens: the config does not say one", "add for example --context 8192");
   estimate.context = options.context != 0 ? Tokens{options.context} : *estimate.model.context;
 
   estimate.measured = options.blocks != 0 || options.block_size != 0;
+  if (estimate.measured && (options.blocks == 0 || options.block_size == 0))
+    throw missing(options.blocks == 0 ? "--blocks" : "--block-size", "both --blocks and --block-size", "take the two from the server's log");
   if (estimate.measured) options.block = options.block_size;
-  Bytes const pool = estimate.measured ? measured_pool(options, on_rank(spec, options.sharding)) : pool_of(options, estimate);
-  kvbudget::PlanOptions const plan{.block = {options.block}, .in_flight = {options.in_flight}, .max_requests = options.max_requests == 0 ? kvbudget::saturated_count : options.max_requests};
-  example::require_good(check(spec, plan), "the plan");
-  estimate.stage = plan_tightest(spec, options.sharding, pool, estimate.context, plan);
+  Bytes const pool = estimate.measured ? Bytes{} : pool_of(options, estimate);
+  kvbudget::PlanOptions const how{.block = {options.block}, .in_flight = {options.in_flight}, .max_requests = options.max_requests == 0 ? kvbudget::saturated_count : options.max_requests};
+  example::require_good(check(spec, how), {});
+  if (estimate.measured) {  // so many blocks on every stage, whatever a block weighs there
+    for (std::uint32_t stage = options.sharding.pipeline; stage-- > 0;) {
+      auto const rank = on_rank(spec, options.sharding, {stage});
+      estimate.stage = {{stage}, plan(rank, measured_pool(options, rank), how), {}};
+      estimate.pool_total += estimate.stage.plan.pool * options.sharding.tensor * options.sharding.context;
+    }
+    estimate.stage.longest = estimate.stage.plan.longest();
+  } else {
+    estimate.stage = plan_tightest(spec, options.sharding, pool, estimate.context, how);
+    estimate.pool_total = pool * options.sharding.ranks();
+  }
   estimate.capacity = estimate.stage.plan.at(estimate.context);
   estimate.whole = growth(spec);
   estimate.rank = growth(on_rank(spec, options.sharding, estimate.stage.rank));
@@ -123,9 +152,10 @@ Json to_json(Options const& options, Estimate const& estimate) {
   json["per_rank"]["capacity"] = estimate.capacity;
   json["per_rank"]["budget_steps"] = estimate.budget;
   json["per_rank"]["capacity_steps"] = estimate.capacity.trail;
-  json["pool_bytes_total"] = estimate.stage.plan.pool * options.sharding.ranks();
+  json["pool_bytes_total"] = estimate.pool_total;
   json["requests"] = estimate.capacity.requests;
-  json["tokens"] = estimate.capacity.tokens;
+  json["tokens"] = estimate.whole.is_uniform() ? Json(estimate.capacity.context_tokens) : Json(nullptr);
+  json["longest_request_tokens"] = estimate.stage.longest;
   json["notes"] = estimate.model.notes;
   json["left_out"] = {"allocator fragmentation", "runtime metadata", "prefix sharing"};
   return json;
@@ -142,6 +172,16 @@ std::string described(kvbudget::Growth const& growth) {
 
 std::string ranks(Options const& options) { return kvbudget::write::counted(options.sharding.ranks(), "rank", "ranks"); }
 
+std::string what_it_keeps(kvbudget::CacheGroup const& group) {
+  switch (group.keeps) {
+    case kvbudget::Keeps::everything: return "every token";
+    case kvbudget::Keeps::window: return fmt::format("a window of {}", group.span);
+    case kvbudget::Keeps::chunk: return fmt::format("a chunk of {}", group.span);
+    case kvbudget::Keeps::fixed: return "a state";
+  }
+  return "";
+}
+
 /// What the estimate rests on, each with its effect in bytes.
 void print_factors(Options const& options, Estimate const& estimate) {
   auto const& first = estimate.model.spec.layers[0].parts[0];
@@ -152,7 +192,7 @@ void print_factors(Options const& options, Estimate const& estimate) {
   fmt::print("  KV heads       {} for {} query heads; with a KV head each, {} a token\n", first.heads, estimate.model.attention_heads, ungrouped);
   fmt::print("  cache dtype    {}; in fp8, {}\n", estimate.dtype, described(growth(as_fp8)));
   fmt::print("  sharding       {}; a request takes {} on the one that binds, {} on all\n", ranks(options), estimate.capacity.resident, estimate.request_total);
-  fmt::print("  paging         blocks of {}; a request of {} reserves {} more than it holds\n", Tokens{estimate.stage.plan.options.block}, estimate.context, estimate.capacity.reserved - estimate.capacity.resident);
+  fmt::print("  paging         a request of {} reserves {} more than it holds; the pool loses {} to whole blocks\n", estimate.context, estimate.capacity.reserved - estimate.capacity.resident, estimate.stage.plan.lost_in_pool());
   for (auto const& group : estimate.stage.plan.groups)
     if (group.group.keeps == kvbudget::Keeps::window) fmt::print("  window         of {}, and the {} a step computes of a request (--in-flight)\n", group.group.span, Tokens{options.in_flight});
   fmt::print("  left out       allocator fragmentation, the runtime's metadata, and prefix sharing, which lets more in\n");
@@ -168,14 +208,19 @@ void print(Options const& options, Estimate const& estimate) {
     fmt::print("per rank, as the server printed it\n");
   else
     fmt::print("per rank (tensor {} x pipeline {} x context {}; stage {} binds; weights split evenly)\n{}\n", options.sharding.tensor, options.sharding.pipeline, options.sharding.context, estimate.stage.rank.stage, estimate.budget);
-  fmt::print("{}\n\n", estimate.capacity.trail);
-  fmt::print("in total, {}\n{:<40}  {:.2GiB}\n", ranks(options), "bytes for the cache", plan.pool * options.sharding.ranks());
-  if (!estimate.measured) fmt::print("{:<40}  {:.2GiB}\n", "weights", estimate.weights * options.sharding.context);
+  fmt::print("{}\n", estimate.capacity.trail);
+  for (auto const& group : plan.groups) fmt::print("\nblocks of a request, in layers that keep {}\n{}\n", what_it_keeps(group.group), plan.explain(group, estimate.context));
+  fmt::print("\nin total, {}\n", ranks(options));
+  if (!estimate.measured) {
+    fmt::print("{:<40}  {:.2GiB}\n", "device memory", kvbudget::read::bytes(options.memory, "--gpu-memory") * options.sharding.ranks());
+    fmt::print("{:<40}  {:.2GiB}\n", "weights", estimate.weights * options.sharding.context);
+  }
+  fmt::print("{:<40}  {:.2GiB}\n", "bytes for the cache", estimate.pool_total);
   fmt::print("\n{}\n", estimate.capacity);
-  if (plan.longest().saturated())
+  if (estimate.stage.longest.saturated())
     fmt::print("longest request: any, the cache stops growing\n");
   else
-    fmt::print("longest request that fits alone: {}\n", plan.longest());
+    fmt::print("longest request that fits alone: {}\n", estimate.stage.longest);
   print_factors(options, estimate);
 }
 
@@ -184,27 +229,32 @@ void print(Options const& options, Estimate const& estimate) {
 int main(int argc, char** argv) {
   CLI::App app{"How many blocks, tokens and requests a device holds for a model", "kvbudget_estimate"};
   Options options;
-  std::uint64_t const most = std::uint64_t{1} << 40;
+  auto const most = example::most_tokens;
   app.add_option("CONFIG", options.config, "a Hugging Face config.json")->required();
-  app.add_option("--gpu-memory", options.memory, "of one device, for example 80GiB");
-  app.add_option("--weights", options.weights, "of the whole model, for example 16GiB; read from model.safetensors.index.json where it is beside the config");
-  app.add_option("--context", options.context, "tokens of one request; the model's context unless told")->check(CLI::Range(std::uint64_t{1}, most));
-  app.add_option("--of-total", options.of_total, "usable fraction of the memory (vLLM, SGLang); 1.0 unless told");
-  app.add_option("--of-free", options.of_free, "usable fraction of what is free after the weights (TensorRT-LLM, LMDeploy)");
-  app.add_option("--activations", options.activations)->capture_default_str();
-  app.add_option("--graphs", options.graphs)->capture_default_str();
-  app.add_option("--adapters", options.adapters)->capture_default_str();
-  app.add_option("--reserve", options.reserve)->capture_default_str();
-  app.add_option("--tp", options.sharding.tensor, "tensor-parallel ranks")->check(CLI::Range(1, 65'535))->capture_default_str();
-  app.add_option("--pp", options.sharding.pipeline, "pipeline stages")->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("--cp", options.sharding.context, "context-parallel ranks")->check(CLI::Range(1, 65'535))->capture_default_str();
-  app.add_option("--dtype", options.dtype, "of the cache: bf16, fp8, q8_0, nvfp4 ...")->capture_default_str();
-  app.add_option("--block", options.block, "tokens of one block")->check(CLI::Range(1, 1'048'576))->capture_default_str();
-  app.add_option("--in-flight", options.in_flight, "most tokens of a request one step computes; sliding windows keep them, too")->check(CLI::Range(std::uint64_t{1}, most))->capture_default_str();
-  app.add_option("--max-requests", options.max_requests, "the runtime's limit on running requests")->check(CLI::Range(std::uint64_t{1}, most));
-  app.add_option("--blocks", options.blocks, "blocks a running server printed, instead of the estimate")->check(CLI::Range(std::uint64_t{1}, most));
-  app.add_option("--block-size", options.block_size, "with --blocks: tokens of one block")->check(CLI::Range(1, 1'048'576));
-  app.add_option("--require-requests", options.require_requests, "exit 1 when fewer requests fit");
+  auto* const memory = app.add_option("--gpu-memory", options.memory, "of one device, for example 80GiB");
+  auto* const weights = app.add_option("--weights", options.weights, "of the whole model, for example 16GiB; read from model.safetensors.index.json where it is beside the config");
+  example::add_whole(app, "--context", options.context, 1, most, "tokens of one request; the model's context unless told");
+  auto* const of_total = app.add_option("--of-total", options.of_total, "usable fraction of the memory (vLLM, SGLang); 1.0 unless told");
+  auto* const of_free = app.add_option("--of-free", options.of_free, "usable fraction of what is free after the weights (TensorRT-LLM, LMDeploy)");
+  auto* const activations = app.add_option("--activations", options.activations, "bytes a rank keeps for them")->capture_default_str();
+  auto* const graphs = app.add_option("--graphs", options.graphs)->capture_default_str();
+  auto* const adapters = app.add_option("--adapters", options.adapters)->capture_default_str();
+  auto* const reserve = app.add_option("--reserve", options.reserve)->capture_default_str();
+  example::add_whole(app, "--tp", options.sharding.tensor, 1, 65'535, "tensor-parallel ranks");
+  example::add_whole(app, "--pp", options.sharding.pipeline, 1, 64, "pipeline stages");
+  example::add_whole(app, "--cp", options.sharding.context, 1, 65'535, "context-parallel ranks, beside the others");
+  example::add_whole(app, "--dcp", options.sharding.decode_context, 1, 65'535, "tensor ranks that share out the tokens (vLLM's decode context parallelism)");
+  app.add_option("--dtype", options.dtype, "of the cache: bf16, fp8, q8_0, nvfp4 ...; the model's unless told");
+  auto* const block = example::add_whole(app, "--block", options.block, 1, 1'048'576, "tokens of one block");
+  example::add_whole(app, "--in-flight", options.in_flight, 1, most, "most tokens of a request one step computes; sliding windows keep them, too");
+  example::add_whole(app, "--max-requests", options.max_requests, 1, most, "the runtime's limit on running requests");
+  auto* const blocks = example::add_whole(app, "--blocks", options.blocks, 1, most, "blocks a running server printed, instead of the estimate");
+  auto* const block_size = example::add_whole(app, "--block-size", options.block_size, 1, 1'048'576, "with --blocks: tokens of one block");
+  for (auto* const estimated : {memory, weights, of_total, of_free, activations, graphs, adapters, reserve, block}) {
+    blocks->excludes(estimated);
+    block_size->excludes(estimated);
+  }
+  example::add_whole(app, "--require-requests", options.require_requests, 1, most, "exit 1 when fewer requests fit");
   app.add_flag("--json", options.json);
 
   return example::main_of(app, argc, argv, [&] {
@@ -214,7 +264,9 @@ int main(int argc, char** argv) {
     else
       print(options, estimate);
     if (estimate.capacity.requests >= options.require_requests) return 0;
-    fmt::print(stderr, "kvbudget_estimate: {} of {} fit, --require-requests {}\n", kvbudget::write::counted(estimate.capacity.requests, "request", "requests"), estimate.context, options.require_requests);
+    Bytes const needed = estimate.stage.plan.bytes_for(options.require_requests, estimate.context);
+    fmt::print(stderr, "kvbudget_estimate: {} of {} fit, --require-requests {}; the cache would need {} a rank and has {}\n", kvbudget::write::counted(estimate.capacity.requests, "request", "requests"), estimate.context,
+               options.require_requests, needed, estimate.stage.plan.pool);
     return 1;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <kvbudget/admit/controller.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ constexpr policies::Plain scan_on{.order = {.scan_on = true}};
 
 }  // namespace
 
-TEST_CASE("a request larger than the pool is refused at submit, not queued; an equal one is accepted") {
+TEST_CASE("a request larger than the pool is refused at submit and not queued, an equal one is accepted") {
   AdmissionController gate{{.capacity = 100_tokens}};
   REQUIRE(gate.submit(ask(99)).queued());
   REQUIRE(gate.submit(ask(100)).queued());
@@ -366,6 +367,8 @@ TEST_CASE("bad requests are rejected with the field, and accounted for") {
   REQUIRE(std::string{gate.submit({}).field} == ".prompt");
   REQUIRE(std::string{gate.submit({.prompt = 1_tokens, .branches = 0}).field} == ".branches");
   REQUIRE(gate.account(0).rejected_for(Reason::bad_request) == 2);
+  REQUIRE(unknown.needed == 2_blocks);
+  REQUIRE(unknown.limit == 2_blocks);
   REQUIRE(gate.queued() == 0);
 }
 
@@ -379,7 +382,11 @@ TEST_CASE("bad limits are listed, and a controller built on them rejects everyth
                             Case{{.capacity = 100_tokens, .classes = 4'000'000'000}, ".classes"}, Case{{.capacity = 100_tokens, .max_live = 0}, ".max_live"}, Case{{.capacity = 100_tokens, .max_live = 4'000'000'000}, ".max_live"},
                             Case{{.capacity = 100_blocks}, ".footprint"}, Case{{.capacity = 15_tokens, .footprint = paged(16_tokens)}, ".capacity"}, Case{{.capacity = 100_tokens, .footprint = paged(0_tokens)}, ".block"},
                             Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}}}, ".more_pools"},
-                            Case{{.capacity = 100_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".capacity"});
+                            Case{{.capacity = 100_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".capacity"},
+                            Case{{.capacity = 100_blocks, .headroom = 1_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".headroom"},
+                            Case{{.capacity = 100_blocks, .footprint = {.groups = {{.blocks_per_entry = 0}}}}, ".blocks_per_entry"},
+                            Case{{.capacity = 100_blocks, .footprint = {.groups = {fixed_group(0_blocks)}}}, ".fixed"}, Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(1_tokens, 9)}}}, ".pool"},
+                            Case{{.capacity = 100_tokens, .more_pools = {{}, {}, {}, {}, {}, {}, {}, {}}}, ".more_pools"});
   REQUIRE_FALSE(check(bad.limits).empty());
   REQUIRE(std::string{check(bad.limits)[0].field} == bad.field);
   AdmissionController gate{bad.limits};
@@ -398,7 +405,10 @@ TEST_CASE("the bound on live requests counts queued and running ones") {
   gate.submit(ask(10));
   gate.submit(ask(10));
   auto leases = admit_all(gate);
-  REQUIRE(gate.submit(ask(10)).reason == Reason::queue_full);
+  auto const full = gate.submit(ask(10));
+  REQUIRE(full.reason == Reason::queue_full);
+  REQUIRE(std::string{full.field} == ".max_live");
+  REQUIRE(full.limit == 2_blocks);
   REQUIRE(gate.submit(ask(11)).reason == Reason::exceeds_capacity);  // what can never fit is said first
   leases.clear();
   REQUIRE(gate.submit(ask(10)).queued());
@@ -427,6 +437,8 @@ TEST_CASE("an observer is told of every change, in order") {
     return events[i].kind == kind && events[i].tag == tag && events[i].before == before && events[i].after == after && events[i].now == 7;
   };
   REQUIRE(events.size() == 10);
+  REQUIRE(events[4].ticket == events[1].ticket);
+  REQUIRE(events[6].ticket == events[2].ticket);
   REQUIRE(is(0, EventKind::step_begun, 0, 0_tokens, 0_tokens));
   REQUIRE(is(1, EventKind::submitted, 1, 0_tokens, 0_tokens));
   REQUIRE(is(2, EventKind::submitted, 2, 0_tokens, 0_tokens));
@@ -477,18 +489,256 @@ namespace {
 struct OldestYields {
   bool yields_before(RunningView const& a, RunningView const& b) const { return a.admission < b.admission; }
 };
-struct Inverted {
-  need::WholePrompt need{};
+struct WholeReservation {
+  Tokens operator()(WaitingView const& waiting) const { return waiting.request.prompt + waiting.request.max_new; }
+};
+struct PageMore {
+  Tokens operator()(WaitingView const& waiting) const { return waiting.known + 8_tokens; }
+};
+struct OneToken {
+  Tokens operator()(WaitingView const&) const { return 1_tokens; }
+};
+struct TwoForEach {
+  Blocks operator()(HeadroomView const& pool) const { return Blocks{2} * pool.running; }
+};
+struct OneOfClass {
+  bool admits(WaitingView const&, ClassAccount const& account) const { return account.active_requests == 0; }
+};
+template <class Need = need::WholePrompt, class Headroom = headroom::AsGiven, class Limits = limits::None, class Victim = victim::Newest>
+struct Composed {
+  Need need{};
+  Headroom headroom{};
   order::Arrival order{};
-  OldestYields victim{};
+  Limits limits{};
+  Victim victim{};
 };
 }  // namespace
 
-TEST_CASE("a policy of one's own is an aggregate of parts") {
-  AdmissionController<Inverted> gate{{.capacity = 10_tokens}};
+TEST_CASE("a victim order of one's own decides who yields, and those stand in the queue in the order they were admitted in") {
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, limits::None, OldestYields>> gate{{.capacity = 15_tokens}};
+  for (int i = 0; i < 3; ++i) gate.submit(ask(5, 10));
+  auto leases = admit_all(gate);
+  REQUIRE(leases[2].grow(7_tokens).admitted());
+  REQUIRE(leases[0].ended());
+  REQUIRE(leases[1].ended());
+  leases[2].finish();
+  gate.begin_step(1);
+  auto again = admit_all(gate);
+  REQUIRE(again[0].ticket() == leases[0].ticket());
+  REQUIRE(again[1].ticket() == leases[1].ticket());
+}
+
+TEST_CASE("what a need reserves is held from the start, grown into for nothing, and given back whole") {
+  AdmissionController<Composed<WholeReservation>> gate{{.capacity = 100_tokens}};
+  gate.submit(ask(10, 50));
+  gate.submit(ask(10, 50));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 1);
+  REQUIRE(gate.pool().held == 60_blocks);
+  REQUIRE(gate.account(0).tokens_held == 60_tokens);
+  REQUIRE(gate.account(0).active_tokens == 10_tokens);
+  for (int i = 0; i < 50; ++i) REQUIRE(leases[0].grow(1_tokens).reason == Reason::grown);
+  REQUIRE(gate.pool().held == 60_blocks);
+  leases.clear();
+  REQUIRE(gate.pool().held == 0_blocks);
+  REQUIRE(gate.account(0).tokens_held == 0_tokens);
+}
+
+TEST_CASE("a need is at least the known tokens and at most prompt + max_new, so that a lone head always starts") {
+  AdmissionController<Composed<PageMore>> more{{.capacity = 100_tokens}};
+  more.submit(ask(95));
+  auto lease = more.admit_next();
+  REQUIRE(lease);
+  REQUIRE(more.pool().held == 95_blocks);
+  AdmissionController<Composed<OneToken>> less{{.capacity = 100_tokens}};
+  less.submit(ask(40, 10));
+  auto other = less.admit_next();
+  REQUIRE(less.pool().held == 40_blocks);
+}
+
+TEST_CASE("a headroom of one's own sees how many run") {
+  AdmissionController<Composed<need::WholePrompt, TwoForEach>> gate{{.capacity = 10_tokens}};
+  for (int i = 0; i < 5; ++i) gate.submit(ask(2));
+  auto const leases = admit_all(gate);
+  REQUIRE(leases.size() == 3);  // 2, then 2 + 2 of 8, then 2 + 4 of 6; 2 + 6 of 4 is too much
+}
+
+TEST_CASE("a class at its limit is passed by, and stops nobody, even in strict order") {
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, OneOfClass>> gate{{.capacity = 100_tokens, .classes = 2}};
+  gate.submit({.prompt = 5_tokens, .request_class = Kind::document});
+  auto const held_back = gate.submit({.prompt = 5_tokens, .request_class = Kind::document}).ticket;
+  gate.submit({.prompt = 5_tokens, .request_class = Kind::interactive});
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  REQUIRE(leases[1].request_class() == RequestClass{Kind::interactive});
+  REQUIRE(gate.why(held_back).reason == Reason::class_limit);
+  leases.erase(leases.begin());
+  REQUIRE(gate.why(held_back).reason == Reason::in_queue);
+  REQUIRE(gate.admit_next().ticket() == held_back);
+}
+
+TEST_CASE("growth says what it took, which pool was short, and how far it could go") {
+  AdmissionLimits const limits{.capacity = 10_blocks, .footprint = {.groups = {full_group(16_tokens), full_group(4_tokens, 1)}}, .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
+  AdmissionController gate{limits};
+  gate.submit(ask(16, 20));
+  gate.submit(ask(16, 20));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  REQUIRE(leases[0].grow(1_tokens).reason == Reason::grown);
+  auto const verdict = leases[0].grow(4_tokens);  // a block of pool 1, of which none is free
+  REQUIRE(verdict.reason == Reason::grown);
+  REQUIRE(verdict.pool == 1);
+  REQUIRE(std::string{verdict.pool_name} == "index");
+  REQUIRE(verdict.needed == 1_blocks);
+  REQUIRE(verdict.free == 0_blocks);
+  REQUIRE(verdict.limit == 9_blocks);
+  REQUIRE(leases[1].ended());
+  auto const past = leases[0].grow(100_tokens);
+  REQUIRE(past.admitted());
+  REQUIRE(past.reason == Reason::past_max_new);
+  REQUIRE(past.needed == 100_blocks);
+  REQUIRE(past.free == 15_blocks);
+  REQUIRE(past.limit == 20_blocks);
+  REQUIRE(leases[0].tokens() == 36_tokens);
+}
+
+TEST_CASE("past max_new does not hide that the asker was preempted") {
+  AdmissionController gate{{.capacity = 10_tokens}};
   gate.submit(ask(5, 5));
   gate.submit(ask(5, 5));
   auto leases = admit_all(gate);
-  REQUIRE(leases[1].grow(1_tokens).admitted());
-  REQUIRE(leases[0].ended());
+  REQUIRE(leases[1].grow(100_tokens).reason == Reason::preempted);
+  REQUIRE(leases[1].ended());
+}
+
+namespace {
+/// Says it has blocks, and gives none when asked.
+struct Liar {
+  bool* gives;
+  Supply supply() const { return {.clean = 10_blocks}; }
+  bool take(Blocks) { return *gives; }
+  void give(Blocks) {}
+};
+}  // namespace
+
+TEST_CASE("a source that gives less than it says starts nothing, and growth preempts the asker") {
+  bool gives = false;
+  AdmissionController gate{{.capacity = 10_blocks, .footprint = paged(1_tokens), .more_pools = {{.capacity = 10_blocks}}}, policies::Plain{}, {Liar{&gives}, Liar{&gives}}};
+  gate.submit(ask(5, 5));
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(gate.queued() == 1);
+  gives = true;
+  auto lease = gate.admit_next();
+  REQUIRE(lease);
+  gives = false;
+  REQUIRE(lease.grow(1_tokens).reason == Reason::preempted);
+  REQUIRE(lease.ended());
+  REQUIRE(gate.queued() == 1);
+}
+
+TEST_CASE("blocks taken of one pool are given back when another has none") {
+  Shared::Pool first{{.clean = 8_blocks}}, second{{.clean = 8_blocks}};
+  bool gives = false;
+  struct Either {
+    Shared shared;
+    bool* gives;
+    Supply supply() const { return shared.supply(); }
+    bool take(Blocks blocks) { return (!gives || *gives) && shared.take(blocks); }
+    void give(Blocks blocks) { shared.give(blocks); }
+  };
+  AdmissionController gate{{.capacity = 8_blocks, .footprint = {.groups = {full_group(), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 8_blocks}}}, policies::Plain{},
+                           {Either{{&first}, nullptr}, Either{{&second}, &gives}}};
+  gate.submit(ask(5));
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(first.supply.clean == 8_blocks);
+}
+
+namespace {
+struct Callback {
+  std::function<void(Event const&)> call{};
+  void on(Event const& event) const {
+    if (call) call(event);
+  }
+};
+}  // namespace
+
+TEST_CASE("an observer may call the controller back from any event") {
+  auto const when = GENERATE(EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted, EventKind::completed, EventKind::cancelled);
+  AdmissionController<policies::Plain, Counter, Callback> gate{{.capacity = 20_tokens, .max_live = 4}};
+  gate.observer().call = [&](Event const& event) {
+    if (event.kind == when) gate.cancel(event.ticket);
+  };
+  for (int round = 0; round < 20; ++round) {
+    gate.begin_step(std::uint64_t(round));
+    for (int i = 0; i < 5; ++i) gate.submit(ask(5, 12));
+    std::vector<decltype(gate)::Lease> leases;
+    while (auto lease = gate.admit_next()) leases.push_back(std::move(lease));
+    for (auto& lease : leases) lease.grow(7_tokens);
+    for (auto& lease : leases) lease.cancel();
+    REQUIRE(gate.balanced());
+    REQUIRE(gate.queued() + gate.running() <= 4);
+  }
+  while (gate.queued() != 0) {
+    gate.begin_step(100);
+    auto const lease = gate.admit_next();
+  }
+  REQUIRE(gate.running() == 0);
+  REQUIRE(gate.pool().supply.available() == 20_blocks);
+  REQUIRE(gate.account(0).active_tokens == 0_tokens);
+  REQUIRE(gate.account(0).queued_tokens == 0_tokens);
+  REQUIRE(gate.account(0).tokens_held == 0_tokens);
+}
+
+TEST_CASE("a lone request is admitted without headroom and says so, and a running one shows what it holds") {
+  AdmissionController gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  auto const first = gate.submit(ask(95)).ticket;
+  REQUIRE(gate.why(first).reason == Reason::in_queue);
+  REQUIRE(gate.why(first).headroom == 0_blocks);
+  auto const lease = gate.admit_next();
+  auto const verdict = gate.why(first);
+  REQUIRE(verdict.admitted());
+  REQUIRE(verdict.needed == 95_blocks);
+  REQUIRE(verdict.free == 5_blocks);
+  REQUIRE(verdict.limit == 100_blocks);
+}
+
+TEST_CASE("a request behind a fitting head is in the queue, not behind the head") {
+  AdmissionController gate{{.capacity = 100_tokens}};
+  gate.submit(ask(10));
+  auto const second = gate.submit(ask(10)).ticket;
+  REQUIRE(gate.why(second).reason == Reason::in_queue);
+}
+
+TEST_CASE("states alone hold no tokens, and a window no more than it keeps") {
+  AdmissionController states{{.capacity = 4_blocks, .footprint = {.groups = {fixed_group(1_blocks)}}}};
+  states.submit(ask(100, 100));
+  auto state = states.admit_next();
+  REQUIRE(state.grow(100_tokens).reason == Reason::grown);
+  REQUIRE(states.account(0).tokens_held == 0_tokens);
+  REQUIRE(states.account(0).active_tokens == 200_tokens);
+  REQUIRE(states.pool().held == 1_blocks);
+  AdmissionController window{{.capacity = 20_blocks, .footprint = {.groups = {window_group(64_tokens, 16_tokens)}, .in_flight = 64_tokens}}};
+  window.submit(ask(100'000));
+  auto const lease = window.admit_next();
+  REQUIRE(window.account(0).tokens_held == 144_tokens);
+  REQUIRE(window.submit({.prompt = Tokens::max()}).reason == Reason::exceeds_capacity);
+}
+
+TEST_CASE("a lease keeps its class and tag when it moves, and after it ends") {
+  AdmissionController gate{{.capacity = 10_tokens, .classes = 2}};
+  gate.submit({.prompt = 5_tokens, .request_class = Kind::document, .tag = 77});
+  decltype(gate)::Lease lease;
+  lease = gate.admit_next();
+  auto& same = lease;
+  lease = std::move(same);
+  REQUIRE_FALSE(lease.ended());
+  REQUIRE(lease.tag() == 77);
+  lease.finish();
+  REQUIRE(lease.request_class() == RequestClass{Kind::document});
+  REQUIRE(lease.tag() == 77);
+}
+
+TEST_CASE("a headroom in tokens rounds up to blocks") {
+  REQUIRE(AdmissionController{{.capacity = 8_blocks, .headroom = 17_tokens, .footprint = paged(16_tokens)}}.pool().headroom == 2_blocks);
+  REQUIRE(AdmissionController{{.capacity = 31_tokens, .footprint = paged(16_tokens)}}.pool().capacity == 1_blocks);
 }

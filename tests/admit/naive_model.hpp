@@ -22,13 +22,24 @@ struct Item {
   std::uint64_t cached() const { return prompt + grown * branches; }
 };
 
+/// Layers that keep every token, a window of `window` tokens, or (block 0) `fixed` blocks a sequence.
+struct Group {
+  std::uint64_t pool, block, window, fixed, factor;
+};
+
+struct Pool {
+  std::uint64_t blocks, headroom;
+};
+
 struct Limits {
-  std::uint64_t blocks, headroom, block, classes, max_live;
+  std::vector<Pool> pools;
+  std::vector<Group> groups;
+  std::uint64_t in_flight, classes, max_live;
   bool scan_on;
 };
 
 struct Account {
-  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, preempted = 0, recomputed = 0, peak_tokens = 0;
+  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, preempted = 0, recomputed = 0, peak_tokens = 0, peak_held = 0, peak_requests = 0;
 };
 
 template <class Items>
@@ -40,18 +51,44 @@ class Model {
  public:
   explicit Model(Limits limits) : limits_{limits}, accounts_(limits.classes) {}
 
-  std::uint64_t blocks(Item const& item, std::uint64_t grown) const {
-    std::uint64_t const length = item.prompt + grown + item.ahead();
-    std::uint64_t const whole = (length + limits_.block - 1) / limits_.block;
-    std::uint64_t const shared = item.branches == 1 ? 0 : item.prompt / limits_.block;
-    return shared + (whole - shared) * item.branches;
+  /// Counted token by token: the blocks of one sequence of a group that hold a token it may still need on its way.
+  std::uint64_t one(Group const& group, std::uint64_t length) const {
+    if (group.block == 0) return group.fixed;
+    std::uint64_t const kept = group.window == 0 ? length : std::min(length, group.window - 1 + limits_.in_flight + group.block - 1);
+    std::uint64_t blocks = 0;
+    for (std::uint64_t token = 0; token < kept; token += group.block) ++blocks;
+    return blocks;
   }
-  std::uint64_t held() const {
+  std::uint64_t of_group(Group const& group, Item const& item, std::uint64_t grown) const {
+    std::uint64_t const each = one(group, item.prompt + grown + item.ahead());
+    bool const shares = item.branches > 1 && group.block != 0 && group.window == 0;
+    std::uint64_t const shared = shares ? item.prompt / group.block : 0;
+    return (shared + (each - shared) * item.branches) * group.factor;
+  }
+  std::uint64_t blocks(std::uint64_t pool, Item const& item, std::uint64_t grown) const {
     std::uint64_t sum = 0;
-    for (auto const& item : running) sum += blocks(item, item.grown);
+    for (auto const& group : limits_.groups) sum += group.pool == pool ? of_group(group, item, grown) : 0;
     return sum;
   }
-  std::uint64_t free() const { return limits_.blocks - held(); }
+  std::uint64_t tokens_held(Item const& item) const {
+    for (auto const& group : limits_.groups)
+      if (group.block != 0) return of_group(group, item, item.grown) / group.factor * group.block;
+    return 0;
+  }
+  std::uint64_t held(std::uint64_t pool) const {
+    std::uint64_t sum = 0;
+    for (auto const& item : running) sum += blocks(pool, item, item.grown);
+    return sum;
+  }
+  std::uint64_t free(std::uint64_t pool) const { return limits_.pools[pool].blocks - held(pool); }
+  std::uint64_t tokens_held_by(std::uint64_t group) const {
+    std::uint64_t sum = 0;
+    for (auto const& item : running) sum += item.group == group ? tokens_held(item) : 0;
+    return sum;
+  }
+  std::uint64_t running_of(std::uint64_t group) const {
+    return std::uint64_t(std::count_if(running.begin(), running.end(), [&](Item const& item) { return item.group == group; }));
+  }
   std::uint64_t active_tokens(std::uint64_t group) const {
     std::uint64_t sum = 0;
     for (auto const& item : running) sum += item.group == group ? item.cached() : 0;
@@ -74,9 +111,9 @@ class Model {
     auto& account = accounts_[item.group];
     ++account.submitted;
     Reason reason = Reason::in_queue;
-    if (blocks(item, item.max_new) > limits_.blocks)
-      reason = Reason::exceeds_capacity;
-    else if (queue.size() + running.size() == limits_.max_live)
+    for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
+      if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) reason = Reason::exceeds_capacity;
+    if (reason == Reason::in_queue && queue.size() + running.size() == limits_.max_live)
       reason = Reason::queue_full;
     if (reason != Reason::in_queue)
       ++account.rejected;
@@ -89,8 +126,10 @@ class Model {
   std::uint64_t admit_next() {
     if (!yielding_) {
       for (auto it = queue.begin(); it != queue.end(); ++it) {
-        std::uint64_t const needed = blocks(*it, it->grown) + (running.empty() ? 0 : limits_.headroom);
-        if (needed <= free()) {
+        bool fits = true;
+        for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
+          fits = fits && blocks(pool, *it, it->grown) + (running.empty() ? 0 : limits_.pools[pool].headroom) <= free(pool);
+        if (fits) {
           auto& account = accounts_[it->group];
           ++account.admitted;
           account.recomputed += it->lost;
@@ -111,13 +150,21 @@ class Model {
     auto const asker = find(running, id);
     if (asker == running.end()) return;
     more = std::min(more, asker->max_new - asker->grown);
-    std::uint64_t const extra = blocks(*asker, asker->grown + more) - blocks(*asker, asker->grown);
-    std::uint64_t newer = 0;
-    for (auto it = asker + 1; it != running.end(); ++it) newer += blocks(*it, it->grown);
-    if (extra > free() + newer) return preempt(asker);
-    while (extra > free()) preempt(running.end() - 1);
-    find(running, id)->grown += more;
-    mark();
+    // The fewest of the newest that are enough; when all newer ones are not, the asker alone.
+    std::size_t const own = std::size_t(asker - running.begin());
+    for (std::size_t keep = running.size(); keep > own; --keep) {
+      bool enough = true;
+      for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool) {
+        std::uint64_t after = blocks(pool, *asker, asker->grown + more);
+        for (std::size_t i = 0; i < keep; ++i) after += i == own ? 0 : blocks(pool, running[i], running[i].grown);
+        enough = enough && after <= limits_.pools[pool].blocks;
+      }
+      if (!enough) continue;
+      while (running.size() > keep) preempt(running.end() - 1);
+      find(running, id)->grown += more;
+      return mark();
+    }
+    preempt(running.begin() + std::ptrdiff_t(own));
   }
 
   bool leave(std::uint64_t id, bool completed) {
@@ -157,7 +204,11 @@ class Model {
     }
   }
   void mark() {
-    for (std::uint64_t group = 0; group < accounts_.size(); ++group) accounts_[group].peak_tokens = std::max(accounts_[group].peak_tokens, active_tokens(group));
+    for (std::uint64_t group = 0; group < accounts_.size(); ++group) {
+      accounts_[group].peak_tokens = std::max(accounts_[group].peak_tokens, active_tokens(group));
+      accounts_[group].peak_held = std::max(accounts_[group].peak_held, tokens_held_by(group));
+      accounts_[group].peak_requests = std::max(accounts_[group].peak_requests, running_of(group));
+    }
   }
 
   Limits limits_;

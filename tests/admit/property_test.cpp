@@ -20,8 +20,17 @@ struct World {
   explicit World(naive::Limits const& of)
       : limits{of},
         model{of},
-        gate{{.capacity = Blocks{of.blocks}, .headroom = Blocks{of.headroom}, .footprint = paged(Tokens{of.block}), .classes = std::uint32_t(of.classes), .max_live = std::uint32_t(of.max_live)},
-             policies::Plain{.order = {.scan_on = of.scan_on}}} {}
+        gate{limits_of(of), policies::Plain{.order = {.scan_on = of.scan_on}}} {}
+
+  static AdmissionLimits limits_of(naive::Limits const& of) {
+    AdmissionLimits limits{.capacity = Blocks{of.pools[0].blocks}, .headroom = Blocks{of.pools[0].headroom}, .footprint = {.groups = {}, .in_flight = Tokens{of.in_flight}},
+                           .classes = std::uint32_t(of.classes), .max_live = std::uint32_t(of.max_live)};
+    for (std::size_t i = 1; i < of.pools.size(); ++i) limits.more_pools.push_back({.capacity = Blocks{of.pools[i].blocks}, .headroom = Blocks{of.pools[i].headroom}});
+    for (auto const& group : of.groups)
+      limits.footprint.groups.push_back({.keeps = group.block == 0 ? Keeps::fixed : group.window == 0 ? Keeps::everything : Keeps::window, .pool = std::uint32_t(group.pool), .block = Tokens{std::max<std::uint64_t>(group.block, 1)},
+                                         .span = Tokens{group.window}, .fixed = Blocks{group.fixed}, .blocks_per_entry = group.factor});
+    return limits;
+  }
 
   void submit(naive::Item item) {
     item.id = next_id++;
@@ -53,13 +62,22 @@ struct World {
 
   void compare() {
     REQUIRE(gate.balanced());
-    REQUIRE(gate.pool().held.count == model.held());
-    REQUIRE(gate.pool().supply.available().count == model.free());
+    for (std::uint32_t pool = 0; pool < limits.pools.size(); ++pool) {
+      REQUIRE(gate.pool(pool).held.count == model.held(pool));
+      REQUIRE(gate.pool(pool).supply.available().count == model.free(pool));
+    }
     REQUIRE(gate.running() == model.running.size());
     REQUIRE(gate.queued() == model.queue.size());
     for (auto& [id, lease] : leases) REQUIRE(lease.ended() == !model.runs(id));
     for (auto const& item : model.running) REQUIRE(leases[item.id].tokens().count == item.prompt + item.grown);
-    for (auto const& item : model.queue) REQUIRE(gate.why(tickets[item.id]).needed.count == model.blocks(item, item.grown));
+    for (auto const& item : model.queue) {
+      auto const verdict = gate.why(tickets[item.id]);
+      REQUIRE(verdict.queued());
+      REQUIRE(verdict.needed.count == model.blocks(verdict.pool, item, item.grown));
+      REQUIRE(verdict.free.count == model.free(verdict.pool));
+      REQUIRE(verdict.headroom.count == (model.running.empty() ? 0 : limits.pools[verdict.pool].headroom));
+      REQUIRE((verdict.reason == Reason::no_room) == (verdict.needed > verdict.free));
+    }
     for (std::uint32_t group = 0; group < limits.classes; ++group) {
       auto const& got = gate.account(group);
       auto const& expected = model.account(group);
@@ -75,12 +93,15 @@ struct World {
       REQUIRE(got.active_tokens.count == model.active_tokens(group));
       REQUIRE(got.queued_tokens.count == model.queued_tokens(group));
       REQUIRE(got.peak_active_tokens.count == expected.peak_tokens);
-      std::uint64_t held = 0, active = 0;
-      for (auto const& item : model.running)
-        if (item.group == group) held += model.blocks(item, item.grown), ++active;
-      REQUIRE(gate.held(group).count == held);
-      REQUIRE(got.tokens_held.count == held * limits.block);
-      REQUIRE(got.active_requests == active);
+      REQUIRE(got.tokens_held.count == model.tokens_held_by(group));
+      REQUIRE(got.active_requests == model.running_of(group));
+      REQUIRE(got.peak_tokens_held.count == expected.peak_held);
+      REQUIRE(got.peak_active_requests == expected.peak_requests);
+      for (std::uint32_t pool = 0; pool < limits.pools.size(); ++pool) {
+        std::uint64_t held = 0;
+        for (auto const& item : model.running) held += item.group == group ? model.blocks(pool, item, item.grown) : 0;
+        REQUIRE(gate.held(group, pool).count == held);
+      }
     }
   }
 };
@@ -91,8 +112,16 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
   std::mt19937_64 random{20'261'129};
   auto const upto = [&](std::uint64_t most) { return random() % (most + 1); };
   for (int world_number = 0; world_number < 300; ++world_number) {
-    std::uint64_t const blocks = 1 + upto(40);
-    World world{{.blocks = blocks, .headroom = upto(blocks - 1) / 3, .block = upto(1) ? 1 : 1 + upto(7), .classes = 1 + upto(2), .max_live = 1 + upto(12), .scan_on = upto(1) == 1}};
+    naive::Limits limits{.pools = {}, .groups = {}, .in_flight = 1 + upto(20), .classes = 1 + upto(2), .max_live = 1 + upto(12), .scan_on = upto(1) == 1};
+    for (std::uint64_t pool = 0, pools = 1 + upto(2); pool < pools; ++pool) {
+      std::uint64_t const blocks = 1 + upto(60);
+      limits.pools.push_back({blocks, upto(blocks - 1) / 3});
+      for (std::uint64_t group = 0, groups = 1 + upto(1); group < groups; ++group) {
+        bool const fixed = upto(4) == 0;
+        limits.groups.push_back({.pool = pool, .block = fixed ? 0 : upto(1) ? 1 : 1 + upto(7), .window = upto(2) ? 0 : 1 + upto(30), .fixed = 1 + upto(2), .factor = upto(2) ? 1 : 1 + upto(2)});
+      }
+    }
+    World world{limits};
     for (int operation = 0; operation < 300; ++operation) {
       std::uint64_t const id = world.next_id > 12 ? world.next_id - upto(12) : upto(world.next_id);
       switch (upto(9)) {

@@ -27,6 +27,8 @@ static_assert(blocks_for(100_tokens, 16_tokens) == 7_blocks && blocks_in(100_tok
 static_assert(blocks_for(96_tokens, 16_tokens) == 6_blocks && blocks_for(97_tokens, 16_tokens) == 7_blocks && blocks_for(0_tokens, 16_tokens) == 0_blocks);
 static_assert(blocks_for(1_tokens, 0_tokens) == Blocks::max() && blocks_in(1_tokens, 0_tokens) == 0_blocks, "division fails closed");
 static_assert(blocks_for(Tokens::max(), 16_tokens) == Blocks::max());
+static_assert(floor_div(saturated_count, saturated_count) == 0 && floor_div(saturated_count, 5) == saturated_count, "a need too large to count never fits");
+static_assert(window_group(16_tokens).most(Tokens::max(), 1_tokens) == Blocks::max() && window_group(16_tokens).held(Tokens::max(), 1_tokens) == Blocks::max());
 static_assert(share_up(5_percent, 8_blocks) == 1_blocks && share_down(5_percent, 8_blocks) == 0_blocks);
 static_assert(share_up(50_percent, 8_blocks) == 4_blocks && share_down(100_percent, 80_GiB) == 80_GiB);
 static_assert(share_down(92_percent, 80_GiB) == 79'027'398'246_B);
@@ -134,6 +136,7 @@ TEST_CASE("the trail's explanation is its result") {
       case Operation::share_down: REQUIRE(step.result == before / 1'000'000 * step.operand + before % 1'000'000 * step.operand / 1'000'000); break;
       case Operation::multiply: REQUIRE(step.result == before * step.operand); break;
       case Operation::divide_down: REQUIRE(step.result == before / step.operand); break;
+      case Operation::divide_up: REQUIRE(step.result == (before + step.operand - 1) / step.operand); break;
       case Operation::at_most: REQUIRE(step.result == std::min(before, step.operand)); break;
     }
   }

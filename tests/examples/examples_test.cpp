@@ -78,9 +78,12 @@ TEST_CASE("the lesson shows both sides of the trade") {
 TEST_CASE("the lesson takes other assumptions, and refuses impossible ones") {
   REQUIRE(has(lesson("--kv-heads 32"), "= 524,288 B = 512 KiB"));
   REQUIRE(has(lesson("--bytes 1"), "= 65,536 B = 64 KiB"));
-  refused(examples + "kvbudget_lesson --layers 0", {".layers is 0", "1 to 512", "next:"});
-  refused(examples + "kvbudget_lesson --bytes 0", {".dtype is 0", "next:"});
-  refused(examples + "kvbudget_lesson -- -5", {"TOKENS"});
+  refused(examples + "kvbudget_lesson --layers 0 --kv-heads 0", {"--layers is \"0\"", "1 to 512", "next:"});
+  refused(examples + "kvbudget_lesson --bytes 0", {"--bytes is \"0\"", "next:"});
+  refused(examples + "kvbudget_lesson -- -5", {"TOKENS is \"-5\"", "a whole number"});
+  refused(examples + "kvbudget_lesson --request many", {"--request is \"many\""});
+  refused(examples + "kvbudget_lesson 1099511627776 --layers 512 --kv-heads 1024 --head-dim 65536", {"below 2^64 bytes", "next:"});
+  REQUIRE(has(lesson("--request 100 8000"), "[########################################] 8,000 tokens = 1000 MiB\n\neach"));  // 8000 is TOKENS
 }
 
 // ---- the lab: claims 16 and 19 ----
@@ -91,6 +94,7 @@ TEST_CASE("the lab admits in order what fits in what is left") {
   REQUIRE(out["queued"] == Json{{{"id", "e"}, {"why", "no_room"}, {"needed", 4'000}, {"free", 500}}});
   REQUIRE(out["free_tokens"] == 500);
   REQUIRE(json_of(lab(data + "lab.json")) == out);
+  REQUIRE(json_of(lab("--set a=8000 " + data + "lab.json")) == json_of(lab(data + "lab.json --set a=8000")));
 }
 
 TEST_CASE("changing only a changes the admission set: b waits, and later and smaller requests still start") {
@@ -146,7 +150,7 @@ TEST_CASE("the lab refuses bad scenarios by field, value, range and next step") 
   refused(scenario(R"({"budget_tokens": "12000", "requests": []})"), {"budget_tokens is \"12000\"", "a whole number"});
   refused(scenario(R"({"budget_tokens": -5, "requests": []})"), {"budget_tokens is -5"});
   refused(scenario(R"({"budget_tokens": 1e30, "requests": []})"), {"budget_tokens is 1e+30"});
-  refused(scenario(R"({"budget_tokens": 0, "requests": []})"), {"budget_tokens: .capacity is 0", "accepted:", "next:"});
+  refused(scenario(R"({"budget_tokens": 0, "requests": []})"), {"budget_tokens is 0", "accepted:", "next:"});
   refused(scenario(R"({"budget_tokens": 10})"), {"requests is missing or null"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a"}]})"), {"requests[0].cached_tokens is missing or null"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_tokens": 0}]})"), {"requests[0].cached_tokens is 0", "from 1"});
@@ -154,6 +158,10 @@ TEST_CASE("the lab refuses bad scenarios by field, value, range and next step") 
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_tokens": 1}, {"id": "a", "cached_tokens": 1}]})"), {"requests[1].id is \"a\"", "rename"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_token": 1}]})"), {"requests[0].cached_token is 1", "id, cached_tokens, class"});
   refused(scenario(R"({"budget_tokens": 10, "classes": ["interactive"], "requests": [{"id": "a", "cached_tokens": 1, "class": "bulk"}]})"), {"requests[0].class is \"bulk\"", "accepted: interactive", "next:"});
+  refused(scenario(R"({"budget_tokens": 10, "classes": ["a", "a"], "requests": []})"), {"classes is \"a\"", "each once"});
+  refused(scenario(R"({"budget_tokens": 10, "classes": [], "requests": []})"), {"classes is 0", "1 to 65536"});
+  refused(scenario(R"({"budget_tokens": 10, "requests": [], "two\nlines": 1})"), {"two?lines is 1"});
+  refused(scenario(R"({"budget_tokens": 1e999, "requests": []})"), {"bad.json is not usable", "next:"});
   refused(scenario("[]"), {"a JSON object"});
   refused(scenario(""), {"is empty"});
   refused(scenario("{"), {"not JSON"});
@@ -166,16 +174,16 @@ TEST_CASE("the lab refuses bad arguments") {
   refused(examples + "kvbudget_lab --set a", {"--set is \"a\"", "ID=TOKENS"});
   refused(examples + "kvbudget_lab --set a=-1", {"--set a is \"-1\"", "a whole number"});
   refused(examples + "kvbudget_lab --set a=many", {"--set a is \"many\""});
-  refused(examples + "kvbudget_lab --headroom 12000", {".headroom is 12000", "less than the capacity", "next:"});
-  refused(examples + "kvbudget_lab --headroom 100%", {".headroom is 12000"});
-  refused(examples + "kvbudget_lab --headroom some", {"--headroom is \"some\""});
+  refused(examples + "kvbudget_lab --headroom 12000", {"--headroom is 12000", "less than the budget of 12,000 tokens", "next:"});
+  refused(examples + "kvbudget_lab --headroom 100%", {"--headroom is 100%"});
+  for (std::string const bad : {"some", "0.05", "-5", "101%"}) refused(examples + "kvbudget_lab --headroom " + bad, {"--headroom is \"" + bad + "\"", "or a percentage"});
   refused(examples + "kvbudget_lab --order random", {"--order"});
   refused(examples + "kvbudget_lab --scale-context 0", {"--scale-context"});
   refused(examples + "kvbudget_lab --gpu-memory 80GiB", {"--model is missing"});
   refused(examples + "kvbudget_lab --model " + data + "llama-3.1-8b.json", {"--gpu-memory is missing"});
   refused(examples + "kvbudget_lab --model " + data + "llama-3.1-8b.json --gpu-memory 80GiB", {"--weights is missing"});
   refused(examples + "kvbudget_lab --model " + data + "llama-3.1-8b.json --gpu-memory 80 --weights 16GiB", {"--gpu-memory is \"80\""});
-  refused(examples + "kvbudget_lab --model " + data + "llama-3.1-8b.json --gpu-memory 8GiB --weights 16GiB", {".capacity is 0"});
+  refused(examples + "kvbudget_lab --model " + data + "llama-3.1-8b.json --gpu-memory 8GiB --weights 16GiB", {"--weights is 16 GiB", "8 GiB", "next:"});
   refused(examples + "kvbudget_lab --frobnicate", {"--help"});
 }
 
@@ -190,8 +198,9 @@ TEST_CASE("the estimate gives each step, per rank and in total, and what it leav
   Ran const ran = estimate(llama_on_80 + "--tp 2");
   REQUIRE(ran.code == 0);
   for (auto const* text :
-       {"131,072 B a token (128 KiB)", "65,536 B a token (64 KiB)", "device memory                             80 GiB", "weights                                 - 8 GiB           = 72 GiB", "/ 1,048,576 B     = 73,728 blocks",
-        "/ 512 blocks      = 144 requests", "x 8,192 tokens    = 1,179,648 tokens", "in total, 2 ranks", "144.00 GiB", "KV heads       8 for 32 query heads; with a KV head each, 512 KiB a token", "in fp8, 65,536 B a token (64 KiB)",
+       {"131,072 B a token (128 KiB)", "65,536 B a token (64 KiB)", "device memory                             80 GiB", "weights                                 - 8 GiB            = 72 GiB", "/ 1 MiB            = 73,728 blocks",
+        "/ 512 blocks       = 144 requests", "x 8,192 tokens     = 1,179,648 tokens", "tokens per block                        / 16 tokens        = 512 blocks (up)", "in total, 2 ranks",
+        "device memory                             160.00 GiB", "bytes for the cache                       144.00 GiB", "KV heads       8 for 32 query heads; with a KV head each, 512 KiB a token", "in fp8, 65,536 B a token (64 KiB)",
         "512 MiB on the one that binds, 1 GiB on all", "left out       allocator fragmentation, the runtime's metadata, and prefix sharing", "--blocks N --block-size B"})
     REQUIRE(has(ran, text));
 }
@@ -209,6 +218,9 @@ TEST_CASE("the estimate's JSON has the bytes per token, whole and per rank") {
   REQUIRE(json_of(estimate(llama_on_80 + "--dtype fp8 --json"))["bytes_per_token"] == 65'536);
   REQUIRE(json_of(estimate(llama_on_80 + "--dtype nvfp4 --json"))["bytes_per_token"] == 36'864);
   REQUIRE(json_of(estimate(llama_on_80 + "--pp 2 --json"))["requests"] == 144);
+  Json const shared = json_of(estimate(llama_on_80 + "--tp 2 --dcp 2 --json"));
+  REQUIRE(shared["ranks"] == 2);
+  REQUIRE(shared["requests"] == 288);
 }
 
 TEST_CASE("a model with windows has no bytes per token: null, and its parts") {
@@ -222,6 +234,18 @@ TEST_CASE("a model with windows has no bytes per token: null, and its parts") {
   REQUIRE(out["per_rank"]["plan"]["longest_request_tokens"] == nullptr);
   REQUIRE(has(estimate(path + " --gpu-memory 80GiB --weights 16GiB"), "longest request: any, the cache stops growing"));
   refused(examples + "kvbudget_estimate " + path + " --blocks 1000 --block-size 16", {"--blocks is given for a hybrid", "next:"});
+}
+
+TEST_CASE("the estimate says how a number came about, and what is uncertain") {
+  REQUIRE(has(estimate(llama + "--gpu-memory 80GiB --weights 160GiB --context 8192"), "weights                                 - 160 GiB          = 0 B, short by 80 GiB"));
+  REQUIRE(has(estimate(llama + "--gpu-memory 80GiB --weights 16GiB --context 200000"), "note: a context of 200,000 tokens is more than the 131,072 tokens"));
+  std::string const path = scratch("float32.json", R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "torch_dtype": "float32"})");
+  Ran const two_bytes = estimate(path + " --gpu-memory 80GiB --weights 16GiB --context 8192");
+  REQUIRE(has(two_bytes, "cache dtype 2 bytes an element"));
+  REQUIRE(has(two_bytes, "131,072 B a token"));
+  Ran const four_bytes = estimate(path + " --gpu-memory 80GiB --weights 16GiB --context 8192 --dtype float32");
+  REQUIRE(has(four_bytes, "cache dtype float32"));
+  REQUIRE(has(four_bytes, "262,144 B a token"));
 }
 
 TEST_CASE("the two fractions of the field are two options") {
@@ -247,13 +271,19 @@ TEST_CASE("a server's printed blocks replace the estimate") {
   REQUIRE(out["per_rank"]["plan"]["blocks"] == 27'441);
   REQUIRE(out["requests"] == 27'441 / 512);
   REQUIRE(estimate(llama + "--context 8192 --blocks 27441 --block-size 16").code == 0);
+  // 405B on four stages of 31, 32, 32 and 31 layers: 1,000 blocks are 1,000 blocks on each.
+  std::string const path = scratch("405b.json", R"({"model_type": "llama", "num_hidden_layers": 126, "hidden_size": 16384, "num_attention_heads": 128, "num_key_value_heads": 8, "torch_dtype": "bfloat16"})");
+  Json const pipeline = json_of(estimate(path + " --pp 4 --context 16000 --blocks 1000 --block-size 16 --json"));
+  REQUIRE(pipeline["per_rank"]["plan"]["blocks"] == 1'000);
+  REQUIRE(pipeline["requests"] == 1);
+  REQUIRE(pipeline["pool_bytes_total"].get<std::uint64_t>() == 1'000ULL * 16 * 126 * 4'096);
 }
 
 TEST_CASE("a user's CI fails when fewer requests fit than it requires") {
   REQUIRE(estimate(llama_on_80 + "--require-requests 64").code == 0);
   Ran const ran = estimate(llama_on_80 + "--require-requests 65");
   REQUIRE(ran.code == 1);
-  REQUIRE(has(ran, "64 requests of 8,192 tokens fit, --require-requests 65"));
+  REQUIRE(has(ran, "64 requests of 8,192 tokens fit, --require-requests 65; the cache would need 65 GiB a rank and has 64 GiB"));
 }
 
 TEST_CASE("the estimate refuses bad input") {
@@ -265,15 +295,23 @@ TEST_CASE("the estimate refuses bad input") {
   refused(program + llama + "--context 8192 --gpu-memory 80GiB", {"--weights is missing", "model.safetensors.index.json"});
   refused(program + llama + "--gpu-memory eighty --weights 16GiB", {"--gpu-memory is \"eighty\"", "next:"});
   refused(program + llama_on_80 + "--dtype q9_0", {"--dtype is \"q9_0\"", "q8_0"});
-  refused(program + llama_on_80 + "--tp 3", {".tensor is 3", "next:"});
-  refused(program + llama_on_80 + "--tp 0", {"--tp"});
-  refused(program + llama_on_80 + "--pp 33", {".pipeline is 33"});
+  refused(program + llama_on_80 + "--tp 3", {"--tp is 3", "next:"});
+  refused(program + llama_on_80 + "--tp 0", {"--tp is \"0\""});
+  refused(program + llama_on_80 + "--dcp 2", {"--dcp is 2", "a divisor"});
+  refused(program + llama_on_80 + "--pp 33", {"--pp is 33"});
+  for (std::string const bad : {"-1", "1e3", "0x10", "-18446744073709551608", ""}) refused(program + llama + "--gpu-memory 80GiB --weights 16GiB --context \"" + bad + "\"", {"--context is \"" + bad + "\""});
+  REQUIRE(json_of(estimate(llama + "--gpu-memory 80GiB --weights 16GiB --context 010000 --json"))["context"] == 10'000);
   refused(program + llama_on_80 + "--of-total 92", {"--of-total is \"92\""});
-  refused(program + llama_on_80 + "--of-total 0", {".usable is 0", "next:"});
+  refused(program + llama_on_80 + "--of-total 0", {"--of-total is 0", "more than 0", "next:"});
   refused(program + llama_on_80 + "--of-total 0.9 --of-free 0.9", {"--of-free is given beside --of-total"});
   refused(program + llama_on_80 + "--block 0", {"--block"});
   refused(program + llama + "--blocks 100", {"--block-size is missing"});
-  refused(program + llama + "--gpu-memory 0B --weights 16GiB", {".memory is 0"});
+  refused(program + llama + "--blocks 100 --block-size 16 --gpu-memory 80GiB", {"--blocks", "--gpu-memory"});
+  refused(program + llama + "--blocks 100 --block-size 16 --block 16", {"--block"});
+  refused(program + llama + "--gpu-memory 0B --weights 16GiB", {"--gpu-memory is 0"});
+  refused(program + scratch("fp8.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") + " --gpu-memory 80GiB --weights 16GiB --context 8",
+          {"torch_dtype is \"float8_e4m3fn\"", "--dtype"});
+  REQUIRE(estimate(scratch("fp8.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") + " --gpu-memory 80GiB --weights 16GiB --context 8 --dtype bf16").code == 0);
   refused(program + scratch("unknown.json", R"({"model_type": "deepseek_v3", "kv_lora_rank": 512})") + " --gpu-memory 80GiB --weights 16GiB", {"model_type is \"deepseek_v3\"", "kv_lora_rank"});
   refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_hidden_layers": "32"})") + " --gpu-memory 80GiB --weights 16GiB", {"num_hidden_layers is \"32\"", "a whole number from 1 to 512"});
 }

@@ -100,6 +100,7 @@ TEST_CASE("how weights and cache compete, in requests") {
   auto const requests = [&](Bytes weights, Tokens length) {
     return plan(llama, cache_bytes({.memory = 80_GiB, .usable = of_total(100_percent), .weights = weights})).at(length).requests;
   };
-  REQUIRE(says(fmt::format("on 80 GiB, {} requests of 20,000 tokens fit beside 16 GiB of weights and {} beside 40 GiB; at 40,000 tokens {} and {}", requests(16_GiB, 20'000_tokens), requests(40_GiB, 20'000_tokens),
-                           requests(16_GiB, 40'000_tokens), requests(40_GiB, 40'000_tokens))));
+  auto const of_24 = [&](Bytes weights, Tokens length) { return std::min<std::uint64_t>(24, requests(weights, length)); };
+  REQUIRE(says(fmt::format("of 24 requests of 20,000 tokens, 80 GiB admit {} beside 16 GiB of weights and {} beside 40 GiB; at 40,000 tokens {} and {}", of_24(16_GiB, 20'000_tokens), of_24(40_GiB, 20'000_tokens),
+                           of_24(16_GiB, 40'000_tokens), of_24(40_GiB, 40'000_tokens))));
 }

@@ -114,6 +114,17 @@ TEST_CASE("the floors behind the door include the standard headers the design al
   }
 }
 
+TEST_CASE("no test's name holds a semicolon, at which ctest would split it into names that run nothing") {
+  for (auto const& entry : fs::recursive_directory_iterator{fs::path{KVBUDGET_SOURCE_DIR} / "tests"}) {
+    if (entry.path().extension() != ".cpp") continue;
+    std::ifstream in{entry.path()};
+    for (std::string line; std::getline(in, line);) {
+      INFO(line);
+      if (line.rfind("TEST_CASE(", 0) == 0) REQUIRE(line.substr(0, line.rfind('"')).find(';') == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("the top level holds what the design allows, and dot-files") {
   Names const allowed{"include", "tests", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "build"};
   for (auto const& entry : fs::directory_iterator{KVBUDGET_SOURCE_DIR}) {

@@ -37,14 +37,15 @@ static_assert(growth(CacheSpec{61 * with_indexer(latent_attention({.latent = 512
 static_assert(growth(CacheSpec{9 * full_attention({.kv_heads = 4, .head_dim = 192, .value_dim = 128}), bf16}).growing == 23'040_B, "MiMo-V2-Flash: K 192, V 128");
 static_assert(growth(CacheSpec{36 * chunked_attention(gqa, 8'192_tokens), bf16}).windowed == 147'456_B, "Llama 4");
 // Qwen3-Next: 12 full layers of 48; GDN conv 8,192 x 3 in bf16 and 32 x 128 x 128 in fp32: 77.3 MB.
-static_assert(growth(CacheSpec{cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}), full_attention({.kv_heads = 2, .head_dim = 256})}), bf16}).fixed ==
+static_assert(growth(CacheSpec{cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}), full_attention({.kv_heads = 2, .head_dim = 256})}), bf16}).fixed ==
               36 * (Bytes{8'192 * 3 * 2} + Bytes{32 * 128 * 128 * 4}));
 static_assert(growth(CacheSpec{cycle(48, {3 * no_cache(), full_attention({.kv_heads = 2, .head_dim = 256})}), bf16}).growing == 24'576_B);
 static_assert(growth(CacheSpec{4 * cross_attention({.kv_heads = 6, .head_dim = 64}, 1'500_tokens), bf16}).fixed == 6'144_B * 1'500, "whisper-tiny");
 static_assert(growth(CacheSpec{{4 * global, 11 * shared_cache()}, bf16}).growing == 4 * 8'192_B, "shared layers store nothing");
-static_assert(growth(CacheSpec{44 * parallel(full_attention({.kv_heads = 2, .head_dim = 128}), recurrent({.state = {.heads = 24, .width = 64 * 256}})), bf16}).growing == 45'056_B, "Falcon-H1: attention beside Mamba");
+static_assert(growth(CacheSpec{44 * parallel(full_attention({.kv_heads = 2, .head_dim = 128}), recurrent({.state = {.heads = 24, .width = 64 * 256, .dtype = fp32}})), bf16}).growing == 45'056_B, "Falcon-H1: attention beside Mamba");
 static_assert(growth(CacheSpec{{32 * full_attention(gqa), 2 * draft(full_attention({.kv_heads = 4, .head_dim = 64, .key_dtype = fp8, .value_dtype = fp8}))}, bf16}).growing == 131'072_B + 2 * 512_B, "target and draft together, each with its dtype");
 static_assert(growth(CacheSpec{32 * full_attention({.kv_heads = 8, .head_dim = 128, .key_dtype = q8_0, .value_dtype = q4_0}), bf16}).growing == 32 * (8 * 136_B + 8 * 72_B), "K and V apart");
+static_assert(growth(CacheSpec{1 * latent_attention({.latent = 512, .rope = 64}), fp8_per_token_head}).growing == 584_B, "vllm.md A7: two scales");
 static_assert(growth(CacheSpec{32 * full_attention(gqa), nvfp4}).growing == 32 * 16 * 72_B && growth(CacheSpec{32 * full_attention(gqa), fp8_per_token_head}).growing == 32 * 16 * 132_B);
 
 // ---- sharding ----
@@ -58,6 +59,10 @@ static_assert(growth(on_rank(CacheSpec{32 * full_attention(gqa), bf16}, {.tensor
 static_assert(total_bytes(CacheSpec{32 * full_attention(gqa), bf16}, {.tensor = 16}, 1_tokens) == 2 * 131'072_B, "so the total doubles");
 static_assert(total_bytes(deepseek_v3, {.tensor = 8}, 1_tokens) == 8 * 70'272_B);
 static_assert(growth(on_rank(CacheSpec{32 * full_attention(gqa), bf16}, {.context = 4})).per == 4_tokens);
+// Decode context parallelism shares the tokens out among the tensor ranks: eight latents become one, and no rank is added.
+static_assert(growth(on_rank(deepseek_v3, {.tensor = 8, .decode_context = 8})).per == 8_tokens);
+static_assert(total_bytes(deepseek_v3, {.tensor = 8, .decode_context = 8}, 8_tokens) == 8 * 70'272_B && Sharding{.tensor = 8, .decode_context = 8}.ranks() == 8);
+static_assert(Sharding{.tensor = 2, .pipeline = 3, .context = 2}.ranks() == 12);
 
 TEST_CASE("stages hold all layers, in order, and draft layers on the last") {
   CacheSpec const spec{.layers = cycle(61, {5 * local, global}) + LayerList{2 * draft(global)}, .dtype = bf16};
@@ -82,6 +87,7 @@ TEST_CASE("an explicit list of stage layers is taken as given, or refused") {
   REQUIRE(on_rank(gemma3_27b, {.pipeline = 2, .stage_layers = {20, 42}}, {1}).layers.size() == 42);
   REQUIRE(complains_about(check(gemma3_27b, {.pipeline = 2, .stage_layers = {20, 41}}), ".stage_layers"));
   REQUIRE(complains_about(check(gemma3_27b, {.pipeline = 3, .stage_layers = {20, 42}}), ".stage_layers"));
+  REQUIRE(complains_about(check(gemma3_27b, {.pipeline = 2, .stage_layers = {0, 62}}), ".stage_layers"));
 }
 
 TEST_CASE("heads that neither divide the ranks nor are divided by them are refused, never rounded") {
@@ -92,7 +98,7 @@ TEST_CASE("heads that neither divide the ranks nor are divided by them are refus
   CacheSpec const refused = on_rank(six, {.tensor = 4});
   REQUIRE(kv_bytes(refused, 1_tokens) == Bytes::max());
   REQUIRE(total_bytes(six, {.tensor = 4}, 1_tokens) == Bytes::max());
-  CacheSpec const states{.layers = 4 * recurrent({.state = {.heads = 24, .width = 64}}), .dtype = bf16};
+  CacheSpec const states{.layers = 4 * recurrent({.state = {.heads = 24, .width = 64, .dtype = fp32}}), .dtype = bf16};
   REQUIRE(check(states, {.tensor = 8}).empty());
   REQUIRE(complains_about(check(states, {.tensor = 16}), ".tensor"));
   REQUIRE(complains_about(check(states, {.tensor = 48}), ".tensor"));
@@ -103,6 +109,8 @@ TEST_CASE("bad sharding is refused by field") {
   REQUIRE(complains_about(check(gemma3_27b, {.pipeline = 0}), ".pipeline"));
   REQUIRE(complains_about(check(gemma3_27b, {.pipeline = 63}), ".pipeline"));
   REQUIRE(complains_about(check(gemma3_27b, {.context = 0}), ".context"));
+  REQUIRE(complains_about(check(deepseek_v3, {.tensor = 8, .decode_context = 3}), ".decode_context"));
+  REQUIRE(complains_about(check(deepseek_v3, {.tensor = 8, .decode_context = 0}), ".decode_context"));
   REQUIRE(complains_about(check(gemma3_27b, {.context = 2}), ".context"));  // windows are not sharded by context
   REQUIRE(check(on_rank(gemma3_27b, {.pipeline = 2}, {2})).size() == 1);    // no such stage
 }
@@ -117,6 +125,7 @@ TEST_CASE("check lists every complaint, and a bad spec met at run time never fit
   REQUIRE(kv_bytes(bad, 0_tokens) == Bytes::max());
   REQUIRE(growth(bad).growing == Bytes::max());
   REQUIRE(tokens_that_fit(bad, 80_GiB) == 0_tokens);
+  REQUIRE(tokens_that_fit(bad, Bytes::max()) == 0_tokens);
 }
 
 TEST_CASE("every part complains of its own") {
@@ -124,6 +133,7 @@ TEST_CASE("every part complains of its own") {
   REQUIRE(complains_about(of(sliding_window(gqa, 0_tokens)), ".window"));
   REQUIRE(complains_about(of(cross_attention(gqa, 0_tokens)), ".encoder_tokens"));
   REQUIRE(complains_about(of(recurrent({})), ".head_dim"));
+  REQUIRE(complains_about(of(recurrent({.state = {.heads = 24, .width = 64}})), ".dtype"));  // a state does not take the cache's
   REQUIRE(complains_about(of(latent_attention({})), ".head_dim"));
   REQUIRE(complains_about(of(with_indexer(global, 100)), ".head_dim"));
   REQUIRE(complains_about(of(parallel(parallel(parallel(global, global), global), global)), ".parts"));

@@ -109,9 +109,14 @@ TEST_CASE("the cache's dtype: two bytes for the model's, and what the checkpoint
   }
   REQUIRE(refusal_of(with(llama(), "torch_dtype", "int4")).field == "torch_dtype");
   auto const quantised = [](Json scheme) { return with(llama(), "quantization_config", {{"quant_method", "fp8"}, {"kv_cache_scheme", std::move(scheme)}}); };
-  REQUIRE(read::hf_config(quantised({{"num_bits", 8}, {"type", "float"}, {"dynamic", false}}), "").checkpoint_kv_dtype == fp8);
-  REQUIRE(read::hf_config(quantised("FP8"), "").checkpoint_kv_dtype == fp8);
-  REQUIRE_FALSE(read::hf_config(quantised(nullptr), "").checkpoint_kv_dtype);
+  for (Json const& scheme : {Json{{"num_bits", 8}, {"type", "float"}, {"dynamic", false}}, Json("FP8")}) {
+    auto const model = read::hf_config(quantised(scheme), "");
+    REQUIRE(model.declares_cache_dtype);
+    REQUIRE(growth(model.spec).growing == 65'536_B);
+    REQUIRE(growth(read::hf_config({{"model_type", "llava"}, {"text_config", quantised(scheme)}}, "").spec).growing == 65'536_B);
+  }
+  REQUIRE(growth_of(quantised(nullptr)).growing == 131'072_B);
+  REQUIRE(growth(read::hf_config(with(quantised({{"num_bits", 4}}), "torch_dtype", "int4"), "", {.cache_dtype = q8_0}).spec).growing == 32 * 16 * 136_B);  // told, so neither is read
   REQUIRE(refusal_of(quantised({{"num_bits", 4}, {"type", "int"}})).field == "quantization_config.kv_cache_scheme");
 }
 
@@ -139,7 +144,7 @@ TEST_CASE("missing, null, text, negative, fractional and absurd numbers are refu
       REQUIRE_FALSE(refusal.next.empty());
     }
   }
-  REQUIRE(refusal_of(with(llama(), "num_key_value_heads", 33)).field == "num_key_value_heads");
+  REQUIRE(refusal_of(with(llama(), "num_key_value_heads", 7)).field == "num_key_value_heads");
   REQUIRE(refusal_of(with(llama(), "hidden_size", 4'097)).field == "hidden_size");
   REQUIRE(refusal_of(with(llama(), "head_dim", -128)).value == "-128");
   REQUIRE(refusal_of(Json::array()).accepted == "a JSON object");
@@ -156,6 +161,7 @@ TEST_CASE("a directory, an empty file, a missing one and text that is not JSON a
   REQUIRE(value(scratch.write("blank.json", " \n\t")) == "empty");
   REQUIRE(value(scratch.write("cut.json", "{\"model_type\": ")).find("not JSON (byte ") == 0);
   REQUIRE(value(scratch.write("list.json", "[1, 2]")) == "a list");
+  REQUIRE(value(scratch.write("huge.json", "{\"hidden_size\": 1e999}")).find("not usable") == 0);
   REQUIRE_THROWS_AS(read::hf_config(scratch.folder), read::Error);
   REQUIRE(read::try_hf_config(scratch.write("good.json", llama().dump())));
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr ModelSpec llama_8b{.layers = 32, .kv_heads = 8, .head_dim = 128, .dtype = bf16};
 constexpr CacheSpec gemma3_27b{.layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, 1'024_tokens), full_attention({.kv_heads = 16, .head_dim = 128})}), .dtype = bf16};
 constexpr CacheSpec qwen3_next{
-    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}), full_attention({.kv_heads = 2, .head_dim = 256})}), .dtype = bf16};
+    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}), full_attention({.kv_heads = 2, .head_dim = 256})}), .dtype = bf16};
 
 bool complains_about(Complaints const& complaints, std::string const& field) {
   for (auto const& complaint : complaints)
@@ -65,7 +65,7 @@ TEST_CASE("a plan's three numbers are three: resident, reserved, and what roundi
   REQUIRE(capacity.reserved == 501 * 2_MiB);
   REQUIRE(capacity.requests == 65);
   REQUIRE(capacity.unused == 32'768_blocks - 65 * 501_blocks);
-  REQUIRE(capacity.tokens == 65 * 8'001_tokens);
+  REQUIRE(capacity.context_tokens == 65 * 8'001_tokens);
   REQUIRE(capacity.binds == Binds::cache_bytes);
   REQUIRE(plan(llama_8b, 64_GiB - 1_B, {.block = 16_tokens}).lost_in_pool() == 2_MiB - 1_B);
 }
@@ -105,6 +105,19 @@ TEST_CASE("a hybrid's blocks are common to its groups, and nothing is lost betwe
   REQUIRE(qwen.reserved(1'600_tokens) == kv_bytes(qwen3_next, 1'600_tokens));
 }
 
+TEST_CASE("the blocks of a request are explained, group by group, to their sum") {
+  for (CacheSpec const& spec : {static_cast<CacheSpec>(llama_8b), gemma3_27b, qwen3_next})
+    for (std::uint64_t length : {1U, 17U, 5'000U, 131'072U}) {
+      CachePlan const any = plan(spec, 30_GiB, {.block = 16_tokens, .in_flight = 2'048_tokens});
+      Blocks sum{};
+      for (auto const& group : any.groups) {
+        REQUIRE(any.explain(group, Tokens{length}).unit() == Unit::blocks);
+        sum += any.explain(group, Tokens{length}).blocks();
+      }
+      REQUIRE(sum == any.blocks_per_request(Tokens{length}));
+    }
+}
+
 TEST_CASE("a plan hands its footprint and blocks to admission") {
   REQUIRE(llama_plan.footprint.most(0, 100_tokens) == 7_blocks);
   REQUIRE(llama_plan.footprint.pools() == 1);
@@ -115,6 +128,12 @@ TEST_CASE("the tightest stage binds, and a stage that keeps nothing does not") {
   StagePlan const uneven = plan_tightest(llama_70b, {.pipeline = 2, .stage_layers = {30, 50}}, 20_GiB, 32'768_tokens, {.block = 16_tokens});
   REQUIRE(uneven.rank.stage == 1);
   REQUIRE(uneven.plan.bytes_per_block == 50 * 65'536_B);
+  // 126 layers on 4 stages: the second has 32, one more than the first, also where both hold as many requests.
+  ModelSpec const llama_405b{.layers = 126, .kv_heads = 8, .head_dim = 128, .dtype = bf16};
+  StagePlan const even = plan_tightest(llama_405b, {.pipeline = 4}, 1_GiB, 131'072_tokens, {.block = 16_tokens});
+  REQUIRE(even.rank.stage == 1);
+  REQUIRE(even.longest == 8'192_tokens);
+  REQUIRE(plan_tightest(llama_405b, {.pipeline = 4}, Bytes::max(), 1_tokens).plan.at(1_tokens).requests == saturated_count);
   CacheSpec const half{.layers = {2 * no_cache(), 2 * full_attention({.kv_heads = 8, .head_dim = 128})}, .dtype = bf16};
   REQUIRE(plan_tightest(half, {.pipeline = 2}, 1_GiB, 1'000_tokens).rank.stage == 1);
 }
@@ -124,6 +143,8 @@ TEST_CASE("a bad plan is refused and holds nothing") {
   REQUIRE(plan(bad, 64_GiB).at(1_tokens).requests == 0);
   REQUIRE(plan(bad, 64_GiB).blocks_per_request(1_tokens) == Blocks::max());
   REQUIRE(plan(bad, 64_GiB).longest() == 0_tokens);
+  REQUIRE(plan(bad, 64_GiB).resident(1_tokens) == Bytes::max());  // never 0 bytes
+  REQUIRE(plan(bad, Bytes::max()).at(1_tokens).requests == 0);
   REQUIRE(complains_about(check(llama_8b, PlanOptions{.block = 0_tokens}), ".block"));
   REQUIRE(complains_about(check(llama_8b, PlanOptions{.in_flight = 0_tokens}), ".in_flight"));
   REQUIRE(complains_about(check(llama_8b, PlanOptions{.max_requests = 0}), ".max_requests"));

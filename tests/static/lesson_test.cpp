@@ -26,6 +26,28 @@ static_assert(!usable<kvbudget::ModelSpec{.layers = 32, .kv_heads = 8, .head_dim
 static_assert(!usable<kvbudget::ModelSpec{.kv_heads = 8, .head_dim = 128, .dtype = kvbudget::bf16}>, "no layers");
 static_assert(!usable<kvbudget::ModelSpec{.layers = 32, .kv_heads = 8, .head_dim = 80, .dtype = kvbudget::q8_0}>, "groups of 32 do not divide 80");
 
+// So with everything else that is asked of it.
+template <auto Quantity>
+struct Constant;
+template <auto Spec>
+concept sized = requires { typename Constant<kvbudget::kv_bytes(Spec, Tokens{1})>; };
+template <auto Spec>
+concept grown = requires { typename Constant<kvbudget::growth(Spec).growing>; };
+template <auto Spec>
+concept fitted = requires { typename Constant<kvbudget::tokens_that_fit(Spec, Bytes{1})>; };
+template <auto Spec>
+concept planned = requires { typename Constant<kvbudget::plan(Spec, Bytes{1}).blocks>; };
+template <auto Spec>
+concept totalled = requires { typename Constant<kvbudget::total_bytes(Spec, {.tensor = 3}, Tokens{1})>; };
+template <auto Device>
+concept budgeted = requires { typename Constant<kvbudget::cache_bytes(Device)>; };
+constexpr kvbudget::ModelSpec no_dtype{.layers = 32, .kv_heads = 8, .head_dim = 128};
+static_assert(sized<lesson> && grown<lesson> && fitted<lesson> && planned<lesson>);
+static_assert(!sized<no_dtype> && !grown<no_dtype> && !fitted<no_dtype> && !planned<no_dtype>);
+static_assert(!totalled<lesson>, "8 heads on 3 ranks");
+static_assert(budgeted<kvbudget::DeviceBudget{.memory = 80_GiB, .usable = kvbudget::of_total(kvbudget::Percent{90})}>);
+static_assert(!budgeted<kvbudget::DeviceBudget{.memory = 80_GiB}>, "a fraction of what?");
+
 // Units do not mix, and nothing divides without naming its rounding.
 template <class A, class B>
 concept adds = requires(A a, B b) { a + b; };

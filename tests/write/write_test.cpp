@@ -47,12 +47,13 @@ TEST_CASE("a verdict prints as a sentence with its numbers") {
   REQUIRE(fmt::format("{}", tokens.why(waiting)) == "queued (headroom): needs 9,000 tokens of cache, 9,000 free, 500 of them headroom, limit 12,000");
   AdmissionController blocks{{.capacity = 10_blocks, .footprint = paged(16_tokens)}};
   REQUIRE(fmt::format("{}", blocks.submit({.prompt = 161_tokens})) == "rejected (exceeds_capacity): needs 11 blocks of cache, 10 free, limit 10");
-  REQUIRE(fmt::format("{}", AdmissionController{AdmissionLimits{}}.submit({.prompt = 1_tokens})) == "rejected (bad_limits): .capacity");
+  REQUIRE(fmt::format("{}", AdmissionController{AdmissionLimits{}}.submit({.prompt = 1_tokens})) == "rejected (bad_limits): .capacity is 0");
 }
 
 TEST_CASE("complaints print the field, the value, what is accepted and what to do") {
   REQUIRE(fmt::format("{}", check(ModelSpec{0, 8, 128, bf16})) == ".layers is 0; accepted: 1 to 512 layers; next: give the model's layers in order (num_hidden_layers)");
-  REQUIRE(fmt::format("{}", check(ModelSpec{})).find('\n') != std::string::npos);
+  REQUIRE(fmt::format("{}", check(ModelSpec{})).find(" | .kv_heads is 0") != std::string::npos);  // all in one line
+  REQUIRE(fmt::format("{}", check(ModelSpec{})).find('\n') == std::string::npos);
 }
 
 TEST_CASE("a plan, its capacity and its trail print") {
@@ -60,12 +61,16 @@ TEST_CASE("a plan, its capacity and its trail print") {
   REQUIRE(fmt::format("{}", llama_plan.at(8'192_tokens)) == "64 requests of 8,192 tokens: 512 blocks each, 1 GiB resident, 1 GiB reserved; 0 blocks unused; binds: cache_bytes");
   REQUIRE(fmt::format("{}", llama_plan.at(8'192_tokens).trail) ==
           "bytes for the cache                       64 GiB\n"
-          "bytes per block                         / 2,097,152 B     = 32,768 blocks\n"
-          "blocks per request                      / 512 blocks      = 64 requests\n"
-          "tokens per request                      x 8,192 tokens    = 524,288 tokens");
+          "bytes per block                         / 2 MiB            = 32,768 blocks\n"
+          "blocks per request                      / 512 blocks       = 64 requests\n"
+          "tokens of context                       x 8,192 tokens     = 524,288 tokens");
   Trail trail;
   cache_bytes({.memory = 80_GiB, .usable = of_total(90_percent), .weights = 16_GiB}, trail);
-  REQUIRE(fmt::format("{}", trail.steps[1]) == "usable fraction of total                x 90%             = 72 GiB");
+  REQUIRE(fmt::format("{}", trail.steps[1]) == "usable fraction of total                x 90%              = 72 GiB");
+  trail.subtract("reserve", 1_MiB);  // what two decimals cannot say is said in bytes
+  REQUIRE(fmt::format("{}", trail.steps[trail.steps.size() - 1]) == "reserve                                 - 1 MiB            = 60,128,493,568 B (56 GiB)");
+  trail.subtract("too much", 57_GiB);
+  REQUIRE(fmt::format("{}", trail.steps[trail.steps.size() - 1]) == "too much                                - 57 GiB           = 0 B, short by 1,074,790,400 B (1 GiB)");
 }
 
 TEST_CASE("verdicts, plans and accounts become JSON, with null for no limit") {
@@ -81,7 +86,7 @@ TEST_CASE("verdicts, plans and accounts become JSON, with null for no limit") {
   nlohmann::json const capacity = llama_plan.at(8'192_tokens);
   REQUIRE(capacity["requests"] == 64);
   nlohmann::json const trail = llama_plan.at(8'192_tokens).trail;
-  REQUIRE(trail[1] == nlohmann::json{{"label", "bytes per block"}, {"operand", 2'097'152}, {"operand_unit", "bytes"}, {"result", 32'768}, {"result_unit", "blocks"}});
+  REQUIRE(trail[1] == nlohmann::json{{"label", "bytes per block"}, {"operation", "divide_down"}, {"operand", 2'097'152}, {"operand_unit", "bytes"}, {"result", 32'768}, {"result_unit", "blocks"}});
   constexpr CacheSpec windows{.layers = 4 * sliding_window({.kv_heads = 8, .head_dim = 64}, 128_tokens), .dtype = bf16};
   nlohmann::json const unlimited = plan(windows, 1_GiB, {.in_flight = 64_tokens});
   REQUIRE(unlimited["longest_request_tokens"] == nullptr);

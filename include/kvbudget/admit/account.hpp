@@ -2,6 +2,8 @@
 //
 // Counters only rise; gauges say what is now, and their peaks what was most. Cached tokens of an admitted request are
 // prompt + grown, per branch beyond the shared prompt; what rounding to blocks and look-ahead add is in tokens_held only.
+// A request waits a step when that step's admission leaves it queued: when admit_next() first comes back empty, or, where it
+// never does, when the next step begins.
 #pragma once
 
 #include <kvbudget/admit/verdict.hpp>
@@ -25,7 +27,7 @@ struct ClassAccount {
   Tokens queued_tokens{};                // they need at their next start: prompt, and what was grown before a preemption
   std::uint64_t active_requests{};
   Tokens active_tokens{};                // cached tokens of the admitted requests
-  Tokens tokens_held{};                  // the room they hold: active tokens, look-ahead, and the rest of their last blocks
+  Tokens tokens_held{};                  // the room they hold: look-ahead and the rest of last blocks too, and of a window what it keeps
   std::uint64_t peak_active_requests{};
   Tokens peak_active_tokens{};
   Tokens peak_tokens_held{};

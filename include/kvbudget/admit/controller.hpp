@@ -8,6 +8,7 @@
 //               the policy's order until there is enough for the asker; where it is the asker's turn, only the asker is. A
 //               preempted request returns to the front of the queue, and nothing starts before the next begin_step.
 //   release     a lease ends, or cancel(ticket) in any state: the room is free at once.
+// What the policy's need asks for is reserved from the start: at least the known tokens, at most prompt + max_new.
 // Time is an argument; equal calls give equal decisions. After construction nothing is allocated.
 #pragma once
 
@@ -60,22 +61,28 @@ class AdmissionController {
     Verdict verdict = screen(request);
     if (verdict.rejected()) {
       ++account.rejected[static_cast<std::size_t>(verdict.reason)];
-      tell(EventKind::rejected, request, verdict);
+      tell(EventKind::rejected, request, verdict, {}, {});
       return verdict;
     }
     std::uint32_t const slot = table_.acquire(request);
     verdict.ticket = table_.ticket(slot);
-    enqueue(slot, [&] { queue_.push_back(table_, slot); });
-    tell(EventKind::submitted, request, verdict);
+    queue_.push_back(table_, slot);
+    enqueued(slot);
+    tell(EventKind::submitted, request, verdict, {}, {});
     return verdict;
   }
 
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
     for (std::uint32_t slot = yielding_ ? no_slot : queue_.front(); slot != no_slot; slot = table_[slot].next) {
-      Verdict const verdict = consider(slot);
-      if (verdict.admitted() && start(slot)) return Lease{*this, table_.ticket(slot), table_[slot].request};
-      if (policy_.order.stops_at(verdict)) break;
+      Considered const considered = consider(slot);
+      if (considered.verdict.admitted() && start(slot, considered)) {
+        Request const& request = table_[slot].request;
+        Lease lease{*this, table_.ticket(slot), request};
+        tell(EventKind::admitted, request, considered.verdict, {}, table_[slot].cached());
+        return lease;
+      }
+      if (considered.verdict.reason != Reason::class_limit && policy_.order.stops_at(considered.verdict)) break;
     }
     end_pass();
     return {};
@@ -85,8 +92,8 @@ class AdmissionController {
   Verdict why(Ticket ticket) const {
     if (!table_.valid(ticket)) return {.reason = Reason::unknown_ticket, .ticket = ticket};
     auto const& live = table_[ticket.slot];
-    if (live.state == LiveState::running) return {.outcome = Outcome::admitted, .reason = Reason::running, .ticket = ticket, .pool_name = ledger_.name(0), .block = ledger_.block(0), .needed = live.held[0], .free = ledger_.available(0), .limit = ledger_.capacity(0)};
-    Verdict verdict = consider(ticket.slot);
+    if (live.state == LiveState::running) return at_pool(Outcome::admitted, Reason::running, ticket, 0, live.held[0]);
+    Verdict verdict = consider(ticket.slot).verdict;
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
     verdict.reason = yielding_ ? Reason::yielding : blocked(ticket.slot) ? Reason::behind_head : Reason::in_queue;
@@ -141,22 +148,33 @@ class AdmissionController {
 
   // ---- decisions ----
 
-  /// What can be said of a request before it is queued: all that makes it impossible for ever.
+  struct Considered {
+    Verdict verdict{};
+    PoolBlocks needed{};
+    Tokens reserved{};
+  };
+
+  Verdict at_pool(Outcome outcome, Reason reason, Ticket ticket, std::uint32_t pool, Blocks needed) const {
+    return {.outcome = outcome, .reason = reason, .ticket = ticket, .pool = pool, .pool_name = ledger_.name(pool), .block = ledger_.block(pool),
+            .needed = needed, .free = ledger_.available(pool), .limit = ledger_.capacity(pool)};
+  }
+
+  /// What can be said of a request before it is queued: all that makes it impossible for ever, and a full queue.
   Verdict screen(Request const& request) const {
-    auto const reject = [](Reason reason, char const* field) { return Verdict{.reason = reason, .field = field}; };
-    if (!complaints_.empty()) return reject(Reason::bad_limits, complaints_[0].field);
-    if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class");
-    if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt");
-    if (request.branches == 0) return reject(Reason::bad_request, ".branches");
-    Verdict verdict{.outcome = Outcome::queued, .reason = Reason::in_queue};
-    Live const whole{.request = request};
+    auto const reject = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
+      return Verdict{.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+    };
+    if (!complaints_.empty()) return reject(Reason::bad_limits, complaints_[0].field, complaints_[0].value, 0);
+    if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
+    if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt", 0, 0);
+    if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
+    Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-      Blocks const needed = footprint_.most(pool, whole.sequences(request.prompt + request.max_new));
-      Verdict const at_pool{.reason = Reason::exceeds_capacity, .pool = pool, .pool_name = ledger_.name(pool), .block = ledger_.block(pool), .needed = needed, .free = ledger_.available(pool), .limit = ledger_.capacity(pool)};
-      if (needed > ledger_.capacity(pool)) return at_pool;
+      Blocks const needed = footprint_.most(pool, whole);
+      if (needed > ledger_.capacity(pool)) return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, needed);
     }
-    if (table_.full()) verdict = reject(Reason::queue_full, ".max_live");
-    return verdict;
+    if (table_.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
+    return at_pool(Outcome::queued, Reason::in_queue, {}, 0, footprint_.most(0, whole));
   }
 
   PoolBlocks need(Live const& live, Tokens length) const {
@@ -164,67 +182,81 @@ class AdmissionController {
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) blocks[pool] = footprint_.most(pool, live.sequences(length));
     return blocks;
   }
-  PoolBlocks need_to_start(Live const& live) const { return need(live, policy_.need(WaitingView{live.request, live.length()})); }
 
   /// Whether a waiting request fits now; the pool that binds, or else the first.
-  Verdict consider(std::uint32_t slot) const {
-    bool const alone = running_.empty();
-    PoolBlocks const needed = need_to_start(table_[slot]);
+  Considered consider(std::uint32_t slot) const {
+    auto const& live = table_[slot];
+    WaitingView const view{live.request, live.length()};
+    Tokens const reserved = min(max(policy_.need(view), live.length()), live.request.prompt + live.request.max_new);
+    PoolBlocks const needed = need(live, reserved);
     auto const say = [&](Outcome outcome, Reason reason, std::uint32_t pool) {
-      return Verdict{.outcome = outcome, .reason = reason, .ticket = table_.ticket(slot), .pool = pool, .pool_name = ledger_.name(pool), .block = ledger_.block(pool), .needed = needed[pool],
-                     .free = ledger_.available(pool), .headroom = alone ? Blocks{} : ledger_.headroom(pool), .limit = ledger_.capacity(pool)};
+      Verdict verdict = at_pool(outcome, reason, table_.ticket(slot), pool, needed[pool]);
+      verdict.headroom = headroom(pool);
+      return Considered{verdict, needed, reserved};
     };
+    if (!policy_.limits.admits(view, account(live.request.request_class))) return say(Outcome::queued, Reason::class_limit, 0);
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
       if (needed[pool] > ledger_.available(pool)) return say(Outcome::queued, Reason::no_room, pool);
-      if (!alone && needed[pool] + ledger_.headroom(pool) > ledger_.available(pool)) return say(Outcome::queued, Reason::headroom, pool);
+      if (needed[pool] + headroom(pool) > ledger_.available(pool)) return say(Outcome::queued, Reason::headroom, pool);
     }
-    return say(Outcome::admitted, alone ? Reason::fits_alone : Reason::fits, 0);
+    return say(Outcome::admitted, running_.empty() ? Reason::fits_alone : Reason::fits, 0);
   }
+  Blocks headroom(std::uint32_t pool) const { return policy_.headroom({ledger_.headroom(pool), ledger_.capacity(pool), running_.size()}); }
 
   /// True when a request in front does not fit and stops those behind it.
   bool blocked(std::uint32_t slot) const {
     for (std::uint32_t ahead = table_[slot].previous; ahead != no_slot; ahead = table_[ahead].previous) {
-      Verdict const verdict = consider(ahead);
-      if (!verdict.admitted() && policy_.order.stops_at(verdict)) return true;
+      Verdict const verdict = consider(ahead).verdict;
+      if (!verdict.admitted() && verdict.reason != Reason::class_limit && policy_.order.stops_at(verdict)) return true;
     }
     return false;
   }
 
-  // ---- transitions: each moves one request, its blocks and its class's account together ----
+  // ---- transitions: each moves one request, its blocks and its class's account together; telling comes after ----
 
   /// False when the source gives less than it said it had; the request stays queued.
-  bool start(std::uint32_t slot) {
+  bool start(std::uint32_t slot, Considered const& considered) {
     auto& live = table_[slot];
-    PoolBlocks const needed = need_to_start(live);
-    if (!ledger_.take(needed, live.request.request_class)) return false;
-    dequeue(slot);
+    if (!ledger_.take(considered.needed, live.request.request_class)) return false;
+    queue_.remove(table_, slot);
+    dequeued(slot);
     running_.push_back(table_, slot);
     live.state = LiveState::running;
-    live.held = needed;
-    live.room = footprint_.room(live.sequences(live.length()).length);
     live.admission = ++admissions_;
+    live.reserved = considered.reserved;
     ClassAccount& account = account_of(live.request.request_class);
     ++account.admitted;
     ++account.active_requests;
     account.active_tokens += live.cached();
-    account.tokens_held += tokens_held(live);
     account.recomputed_tokens += live.lost;
-    account.mark_peaks();
     live.lost = {};
-    tell(EventKind::admitted, slot, Tokens{}, live.cached());
+    hold(live, considered.needed);
+    account.mark_peaks();
     return true;
+  }
+
+  /// Notes what a running request holds now, and how far that reaches.
+  void hold(Live& live, PoolBlocks const& blocks) {
+    ClassAccount& account = account_of(live.request.request_class);
+    Sequences const reach = live.sequences(max(live.length(), live.reserved));
+    live.held = blocks;
+    live.room = footprint_.room(reach.length);
+    account.tokens_held -= live.tokens_held;
+    live.tokens_held = footprint_.tokens_held(reach);
+    account.tokens_held += live.tokens_held;
   }
 
   void stop(std::uint32_t slot) {
     auto& live = table_[slot];
     ledger_.give(live.held, live.request.request_class);
-    live.held = {};
     running_.remove(table_, slot);
     ClassAccount& account = account_of(live.request.request_class);
     --account.active_requests;
     account.active_tokens -= live.cached();
-    account.tokens_held -= tokens_held(live);
-    leases_[slot]->gate_ = nullptr;
+    account.tokens_held -= live.tokens_held;
+    live.held = {};
+    live.tokens_held = {};
+    if (leases_[slot]) leases_[slot]->gate_ = nullptr;
     leases_[slot] = nullptr;
   }
 
@@ -233,41 +265,39 @@ class AdmissionController {
     stop(slot);
     ++account_of(live.request.request_class).preempted;
     live.lost = live.cached();
-    enqueue(slot, [&] { queue_.push_front(table_, slot); });
+    queue_.push_front(table_, slot);
+    enqueued(slot);
     yielding_ = true;
-    tell(EventKind::preempted, slot, live.cached(), Tokens{});
   }
 
   bool leave(Ticket ticket, EventKind how) {
     if (!table_.valid(ticket)) return false;
-    auto& live = table_[ticket.slot];
-    bool const was_running = live.state == LiveState::running;
-    if (was_running)
+    Live const before = table_[ticket.slot];
+    if (before.state == LiveState::running) {
       stop(ticket.slot);
-    else
-      dequeue(ticket.slot);
-    ClassAccount& account = account_of(live.request.request_class);
+    } else {
+      queue_.remove(table_, ticket.slot);
+      dequeued(ticket.slot);
+    }
+    ClassAccount& account = account_of(before.request.request_class);
     ++(how == EventKind::completed ? account.completed : account.cancelled);
-    tell(how, ticket.slot, was_running ? live.cached() : Tokens{}, Tokens{});
     table_.release(ticket.slot);
+    tell(how, before.request, {.ticket = ticket}, before.state == LiveState::running ? before.cached() : Tokens{}, {});
     return true;
   }
 
-  template <class Link>
-  void enqueue(std::uint32_t slot, Link link) {
+  void enqueued(std::uint32_t slot) {
     auto& live = table_[slot];
     live.state = LiveState::queued;
     live.queued_in_pass = passes_;
-    link();
     ClassAccount& account = account_of(live.request.request_class);
     ++account.queued_requests;
     account.queued_tokens += live.cached();
     if (!live.has_waited) ++fresh_[live.request.request_class.index];
   }
 
-  void dequeue(std::uint32_t slot) {
+  void dequeued(std::uint32_t slot) {
     auto& live = table_[slot];
-    queue_.remove(table_, slot);
     ClassAccount& account = account_of(live.request.request_class);
     --account.queued_requests;
     account.queued_tokens -= live.cached();
@@ -293,50 +323,61 @@ class AdmissionController {
   Tokens cached(Ticket ticket) const { return table_[ticket.slot].length(); }
 
   Verdict grow(Ticket ticket, Tokens more) {
-    auto& live = table_[ticket.slot];
+    auto const& live = table_[ticket.slot];
     Tokens const allowed = live.request.max_new - live.grown;
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
     if (Tokens const step = min(more, allowed); step != Tokens{}) verdict = extend(ticket.slot, step);
     if (verdict.admitted() && more > allowed)
-      verdict = {.reason = Reason::past_max_new, .ticket = ticket, .block = Tokens{1}, .needed = {more.count}, .free = {allowed.count}, .limit = {live.request.max_new.count}, .field = ".max_new"};
+      verdict = {.outcome = Outcome::admitted, .reason = Reason::past_max_new, .ticket = ticket, .block = Tokens{1}, .needed = {more.count}, .free = {allowed.count}, .limit = {live.request.max_new.count}};
     return verdict;
   }
 
   /// Room for `step` more tokens of every branch, or the request is preempted.
   Verdict extend(std::uint32_t slot, Tokens step) {
     auto& live = table_[slot];
-    Tokens const before = live.cached();
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = table_.ticket(slot)};
-    Tokens const end = live.sequences(live.length() + step).length;
-    ClassAccount& account = account_of(live.request.request_class);
-    if (end > live.room) {
-      PoolBlocks const needed = need(live, live.length() + step);
-      PoolBlocks more{};
-      for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) more[pool] = needed[pool] - live.held[pool];
-      std::uint32_t const pool = short_of(more, {});
-      verdict.pool = pool == no_slot ? 0 : pool;
-      verdict.pool_name = ledger_.name(verdict.pool);
-      verdict.block = ledger_.block(verdict.pool);
-      verdict.needed = more[verdict.pool];
-      verdict.free = ledger_.available(verdict.pool);
-      verdict.limit = ledger_.capacity(verdict.pool);
-      if (!make_room(slot, more) || !ledger_.take(more, live.request.request_class)) {
-        if (live.state == LiveState::running) preempt(slot);
-        verdict.outcome = Outcome::queued;
-        verdict.reason = Reason::preempted;
-        return verdict;
-      }
-      account.tokens_held -= tokens_held(live);
-      live.held = needed;
-      live.room = footprint_.room(end);
-      live.grown += step;
-      account.tokens_held += tokens_held(live);
+    if (live.sequences(live.length() + step).length > live.room) {
+      verdict = take_more(slot, need(live, max(live.length() + step, live.reserved)), step);
+      if (!table_.valid(verdict.ticket)) return verdict;  // an observer ended it
     } else {
       live.grown += step;
+      grown(live, step);
     }
+    if (verdict.admitted()) tell(EventKind::grown, live.request, verdict, live.cached() - step * live.request.branches, live.cached());
+    return verdict;
+  }
+
+  void grown(Live const& live, Tokens step) {
+    ClassAccount& account = account_of(live.request.request_class);
     account.active_tokens += step * live.request.branches;
     account.mark_peaks();
-    tell(EventKind::grown, slot, before, live.cached());
+  }
+
+  /// Growth over the end of a block. All that changes has changed before anybody is told.
+  Verdict take_more(std::uint32_t slot, PoolBlocks const& needed, Tokens step) {
+    auto& live = table_[slot];
+    PoolBlocks more{};
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) more[pool] = needed[pool] - live.held[pool];
+    std::uint32_t const binding = short_of(more, {});
+    Verdict verdict = at_pool(Outcome::admitted, Reason::grown, table_.ticket(slot), binding == no_slot ? 0 : binding, more[binding == no_slot ? 0 : binding]);
+
+    std::size_t const first = victims_.size();
+    if (choose_victims(slot, more)) preempt_chosen(first);
+    if (ledger_.take(more, live.request.request_class)) {
+      live.grown += step;
+      hold(live, needed);
+      grown(live, step);
+    } else {  // its own turn came first; nobody else has lost work for it
+      preempt(slot);
+      victims_.push_back(verdict.ticket);
+      verdict.outcome = Outcome::queued;
+      verdict.reason = Reason::preempted;
+    }
+    while (victims_.size() > first) {
+      Ticket const ticket = victims_.back();
+      victims_.pop_back();
+      if (table_.valid(ticket)) tell(EventKind::preempted, table_[ticket.slot].request, {.ticket = ticket, .pool = verdict.pool}, table_[ticket.slot].cached(), {});
+    }
     return verdict;
   }
 
@@ -347,25 +388,32 @@ class AdmissionController {
     return no_slot;
   }
 
-  /// Preempts, in the policy's order, until there are `more` blocks for the asker. When its own turn comes first, nobody else
-  /// loses work for it, and the answer is false.
-  bool make_room(std::uint32_t asker, PoolBlocks const& more) {
+  /// Adds to victims_, in the policy's order, whom it takes for `more` blocks to be free. False, and nobody is added, when the
+  /// asker's own turn comes first.
+  bool choose_victims(std::uint32_t asker, PoolBlocks const& more) {
+    std::size_t const first = victims_.size();
     PoolBlocks freed{};
-    victims_.clear();
     bool enough = true;
     while (enough && short_of(more, freed) != no_slot) {
       std::uint32_t const victim = first_to_yield();
       enough = victim != asker;
       if (!enough) break;
       table_[victim].chosen = true;
-      victims_.push_back(victim);
+      victims_.push_back(table_.ticket(victim));
       for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) freed[pool] += table_[victim].held[pool];
     }
-    for (auto const victim : victims_) {
-      table_[victim].chosen = false;
-      if (enough) preempt(victim);
-    }
+    for (std::size_t i = first; i < victims_.size(); ++i) table_[victims_[i].slot].chosen = false;
+    if (!enough) victims_.resize(first);
     return enough;
+  }
+
+  /// Preempts the victims from `first` on, the newest first, so that they stand at the front of the queue in the order they
+  /// were admitted in. Leaves them sorted, oldest first: they are told from the back, as they were preempted.
+  void preempt_chosen(std::size_t first) {
+    auto const admission = [this](std::size_t i) { return table_[victims_[i].slot].admission; };
+    for (std::size_t i = first; i < victims_.size(); ++i)
+      for (std::size_t j = i; j > first && admission(j) < admission(j - 1); --j) std::swap(victims_[j], victims_[j - 1]);
+    for (std::size_t i = victims_.size(); i-- > first;) preempt(victims_[i].slot);
   }
 
   /// Of the running requests not yet chosen, the one the policy takes first. The asker is one of them.
@@ -381,25 +429,13 @@ class AdmissionController {
 
   // ---- small things ----
 
-  /// Room in tokens: whole blocks of every branch, the prompt's shared ones once.
-  Tokens tokens_held(Live const& live) const {
-    Tokens const end = live.room.saturated() ? live.sequences(live.length()).length : live.room;
-    if (live.request.branches == 1) return end;
-    Tokens const shared = round_down(live.request.prompt, footprint_.block());
-    return shared + (end - shared) * live.request.branches;
-  }
-
   std::size_t account_index(RequestClass request_class) const { return request_class.index < classes() ? request_class.index : classes(); }
   ClassAccount& account_of(RequestClass request_class) { return accounts_[account_index(request_class)]; }
 
   void lease_moved_to(Lease& lease) { leases_[lease.ticket_.slot] = &lease; }
 
-  void tell(EventKind kind, Request const& request, Verdict const& verdict) {
-    observer_.on({.kind = kind, .now = now_, .ticket = verdict.ticket, .request_class = request.request_class, .tag = request.tag, .pool = verdict.pool});
-  }
-  void tell(EventKind kind, std::uint32_t slot, Tokens before, Tokens after) {
-    auto const& request = table_[slot].request;
-    observer_.on({.kind = kind, .now = now_, .ticket = table_.ticket(slot), .request_class = request.request_class, .tag = request.tag, .before = before, .after = after});
+  void tell(EventKind kind, Request const& request, Verdict const& verdict, Tokens before, Tokens after) {
+    observer_.on({.kind = kind, .now = now_, .ticket = verdict.ticket, .request_class = request.request_class, .tag = request.tag, .pool = verdict.pool, .before = before, .after = after});
   }
 
   Complaints complaints_;
@@ -413,7 +449,7 @@ class AdmissionController {
   std::vector<Lease*> leases_;           // of the running requests, by slot
   std::vector<ClassAccount> accounts_;   // one for each class, and the last for requests of unknown classes
   std::vector<std::uint64_t> fresh_;     // queued requests of each class that no pass has passed over yet
-  std::vector<std::uint32_t> victims_;
+  std::vector<Ticket> victims_;          // chosen, and not told yet
   std::uint64_t now_{};
   std::uint64_t passes_{};               // admission passes that have ended
   std::uint64_t admissions_{};

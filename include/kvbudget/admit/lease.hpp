@@ -40,8 +40,8 @@ class [[nodiscard]] Lease {
   /// Cached tokens of one branch: prompt + grown. Zero once ended.
   Tokens tokens() const { return gate_ ? gate_->cached(ticket_) : Tokens{}; }
 
-  /// Room for `more` tokens of every branch, never past prompt + max_new. Afterwards the lease holds them or has ended: where
-  /// the room runs out the newest lease is preempted, perhaps this one. On an ended lease it does nothing.
+  /// Room for `more` tokens of every branch, never past prompt + max_new (past_max_new says so). Afterwards the lease holds
+  /// them or has ended: where the room runs out the newest lease is preempted, perhaps this one. On an ended lease: nothing.
   Verdict grow(Tokens more) { return gate_ ? gate_->grow(ticket_, more) : Verdict{.reason = Reason::ended, .ticket = ticket_}; }
 
   /// The request is complete; its room is free at once. Again: nothing.

@@ -13,7 +13,7 @@
 
 namespace kvbudget::inline v1 {
 
-/// Where a pool's blocks come from. take() gives all of them or none; what was taken, give() returns.
+/// Where a pool's blocks come from. take() gives all of them or none; what give() returns can be taken again at once.
 template <class S>
 concept BlockSource = requires(S source, S const& seen, Blocks blocks) {
   { seen.supply() } -> std::same_as<Supply>;

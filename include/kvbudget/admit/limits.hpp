@@ -65,7 +65,10 @@ struct AdmissionLimits {
     return resolved;
   }
   constexpr std::uint32_t pools() const { return 1 + static_cast<std::uint32_t>(more_pools.size()); }
-  constexpr PoolLimits pool(std::uint32_t i) const { return i == 0 ? PoolLimits{capacity, headroom, "cache"} : more_pools[i - 1]; }
+  constexpr PoolLimits pool(std::uint32_t i) const {
+    if (i == 0) return {capacity, headroom, "cache"};
+    return i < pools() ? more_pools[i - 1] : PoolLimits{};
+  }
 
   /// Tokens per block of a pool, where tokens are a measure of it: one group, one pool block behind a block of tokens. Else 0.
   constexpr Tokens block(std::uint32_t pool) const {

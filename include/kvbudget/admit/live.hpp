@@ -13,7 +13,9 @@ struct Live {
   Request request{};
   Tokens grown{};                 // tokens generated and held, per branch
   Tokens lost{};                  // cached tokens a preemption took: computed again at the next start
+  Tokens reserved{};              // length a branch has room for from its start, as the policy's need says
   Tokens room{};                  // length a branch may reach, look-ahead included, before it needs another block
+  Tokens tokens_held{};           // its part of its class's gauge
   PoolBlocks held{};
   std::uint64_t admission{};      // number of its last admission
   std::uint64_t queued_in_pass{}; // the admission pass that was open when it was queued

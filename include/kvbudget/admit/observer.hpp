@@ -1,4 +1,5 @@
-// What an observer is told: one event for every change, in the order the changes happen.
+// What an observer is told: one event for every change, once the change is complete and in the order changes happen.
+// An observer may call the controller back; what it changes is told before the rest of what it interrupted.
 #pragma once
 
 #include <kvbudget/admit/verdict.hpp>

@@ -1,11 +1,13 @@
 // The small parts a policy is composed of. Each is a pure function of const views and decides one thing:
-//   need    how many tokens must have room before a waiting request starts
-//   order   whether a request that does not fit stops those behind it
-//   victim  which running request gives way first when growth runs out of room
+//   need      how many tokens must have room before a waiting request starts
+//   headroom  how many blocks of a pool admission leaves free while something runs
+//   order     whether a request that does not fit stops those behind it
+//   limits    whether a request's class may have another running now; one that may not is passed by, and stops nobody
+//   victim    which running request gives way first when growth runs out of room
 // A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all.
 #pragma once
 
-#include <kvbudget/admit/verdict.hpp>
+#include <kvbudget/admit/account.hpp>
 
 namespace kvbudget::inline v1 {
 
@@ -22,12 +24,26 @@ struct RunningView {
   std::uint64_t admission{};
 };
 
+/// A pool, to decide its headroom by: what the limits give it, its capacity, and how many requests run.
+struct HeadroomView {
+  Blocks given{};
+  Blocks capacity{};
+  std::uint32_t running{};
+};
+
 namespace need {
 /// Room for every known token. Admitting on the first chunk lets long prompts in that evict each other (vLLM #37307).
 struct WholePrompt {
   constexpr Tokens operator()(WaitingView const& waiting) const { return waiting.known; }
 };
 }  // namespace need
+
+namespace headroom {
+/// As the limits say; waived when nothing runs, so that the head of the queue always starts then.
+struct AsGiven {
+  constexpr Blocks operator()(HeadroomView const& pool) const { return pool.running == 0 ? Blocks{} : pool.given; }
+};
+}  // namespace headroom
 
 namespace order {
 /// In order of arrival, preempted requests in front. Strict: a head that does not fit blocks all; else later ones may start.
@@ -37,6 +53,13 @@ struct Arrival {
 };
 }  // namespace order
 
+namespace limits {
+/// Any class may run as much as fits.
+struct None {
+  constexpr bool admits(WaitingView const&, ClassAccount const&) const { return true; }
+};
+}  // namespace limits
+
 namespace victim {
 /// The newest gives way: it has the least to lose, and the oldest is sure to finish.
 struct Newest {
@@ -45,9 +68,11 @@ struct Newest {
 }  // namespace victim
 
 template <class P>
-concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, Verdict const& verdict) {
+concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool, Verdict const& verdict, ClassAccount const& account) {
   { policy.need(waiting) } -> std::same_as<Tokens>;
+  { policy.headroom(pool) } -> std::same_as<Blocks>;
   { policy.order.stops_at(verdict) } -> std::same_as<bool>;
+  { policy.limits.admits(waiting, account) } -> std::same_as<bool>;
   { policy.victim.yields_before(running, running) } -> std::same_as<bool>;
 };
 

@@ -12,15 +12,18 @@ enum class Outcome : std::uint8_t { rejected, queued, admitted };
 
 /// Why. The list is open: later versions add to it, so a switch over it needs a default.
 enum class Reason : std::uint8_t {
+  unknown_ticket,  // no such request, or it is done
   // admitted
   fits,
-  fits_alone,  // nothing else runs, so the headroom is waived
+  fits_alone,    // nothing else runs, so the headroom is waived
   grown,
+  past_max_new,  // growth beyond prompt + max_new: it holds prompt + max_new; the counts are tokens asked for, and left
   running,
   // queued
   in_queue,     // submitted; admit_next() decides
   no_room,      // the pool has fewer free blocks than it needs
   headroom,     // the pool has the blocks, but admission may not use the headroom
+  class_limit,  // the policy's limits hold its class back; others pass it by
   behind_head,  // it would fit, but the request at the head of the queue does not, and the order is strict
   yielding,     // a lease was preempted in this step: nothing starts before the next
   preempted,
@@ -30,11 +33,9 @@ enum class Reason : std::uint8_t {
   unknown_class,
   bad_request,
   bad_limits,
-  past_max_new,    // growth beyond prompt + max_new: it holds prompt + max_new
-  ended,           // the lease has ended: growth does nothing
-  unknown_ticket,  // no such request, or it is done
+  ended,  // the lease has ended: growth does nothing
 };
-inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::unknown_ticket) + 1;
+inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::ended) + 1;
 
 struct Verdict {
   Outcome outcome{};
@@ -47,7 +48,7 @@ struct Verdict {
   Blocks free{};
   Blocks headroom{};
   Blocks limit{};
-  char const* field{""};        // what is bad, where the request or the limits are
+  char const* field{""};        // what is bad, where the request or the limits are; `needed` is then its value
 
   constexpr bool rejected() const { return outcome == Outcome::rejected; }
   constexpr bool queued() const { return outcome == Outcome::queued; }

@@ -4,7 +4,7 @@
 //   full      ceil(L / b)
 //   windowed  holds ceil(t / b) - floor(max(0, t - in_flight - W + 1) / b) after a step that took it to t tokens
 //             (exact on every step of vLLM's scheduler, facts: vllm.md E7), and never more than
-//             most() = min(ceil(L / b), ceil((W - 1 + in_flight + b - 1) / b))
+//             most() = ceil(min(L, W - 1 + in_flight + b - 1) / b)
 //   chunked   the same, but what it keeps starts at a multiple of the chunk (vllm.md B3, E7)
 //   fixed     a number of blocks that does not depend on the length: a recurrent state, a running-sequence slot
 // Example: a window of 1'024 tokens, blocks of 16, 512 tokens in flight: at most 97 blocks, however long the sequence.
@@ -32,19 +32,22 @@ struct CacheGroup {
   /// given back only once no step in flight can still read them.
   constexpr Blocks held(Tokens t, Tokens in_flight) const {
     if (keeps == Keeps::fixed) return fixed * blocks_per_entry;
+    if (t.saturated()) return Blocks::max();
     return (blocks_for(t, block) - Blocks{floor_div(dropped(t - in_flight), block)}) * blocks_per_entry;
   }
 
   /// The most blocks a sequence can hold on its way to L tokens, when a step computes at most `in_flight` of them.
   constexpr Blocks most(Tokens length, Tokens in_flight) const {
-    Blocks const all = blocks_for(length, block);
-    switch (keeps) {
-      case Keeps::everything: return all * blocks_per_entry;
-      case Keeps::window: return min(all, blocks_for(span - Tokens{1} + in_flight + block - Tokens{1}, block)) * blocks_per_entry;
-      case Keeps::chunk: return min(all, blocks_for(span - Tokens{1} + in_flight + misalignment(), block)) * blocks_per_entry;
-      case Keeps::fixed: return fixed * blocks_per_entry;
-    }
-    return Blocks::max();
+    if (keeps == Keeps::fixed) return fixed * blocks_per_entry;
+    if (length.saturated()) return Blocks::max();
+    return blocks_for(min(length, most_tokens(in_flight)), block) * blocks_per_entry;
+  }
+
+  /// The most tokens whose blocks are held: what the window or chunk keeps, what is in flight, and the ends of blocks.
+  constexpr Tokens most_tokens(Tokens in_flight) const {
+    if (keeps == Keeps::window) return span - Tokens{1} + in_flight + block - Tokens{1};
+    if (keeps == Keeps::chunk) return span - Tokens{1} + in_flight + misalignment();
+    return Tokens::max();
   }
 
  private:
@@ -94,15 +97,18 @@ struct Footprint {
   /// The most blocks of `pool` that all of a request's sequences hold. Branches share what keeps every token; windows and
   /// states they keep each for itself.
   constexpr Blocks most(std::uint32_t pool, Sequences const& of) const {
-    if (of.branches == 1) return most(pool, of.length);
     Blocks sum{};
-    for (auto const& group : groups) {
-      if (group.pool != pool) continue;
-      Blocks const one = group.most(of.length, in_flight);
-      Blocks const shared = group.keeps == Keeps::everything ? blocks_in(min(of.shared, of.length), group.block) * group.blocks_per_entry : Blocks{};
-      sum += shared + (one - shared) * of.branches;
-    }
+    for (auto const& group : groups)
+      if (group.pool == pool) sum += most(group, of);
     return sum;
+  }
+
+  /// The tokens that there is room for in the first group that keeps tokens: whole blocks of all sequences. None in a
+  /// footprint of states alone.
+  constexpr Tokens tokens_held(Sequences const& of) const {
+    for (auto const& group : groups)
+      if (group.keeps != Keeps::fixed) return group.block * (most(group, of).count / group.blocks_per_entry);
+    return {};
   }
 
   /// The length up to which nothing more is needed than at `length` tokens: the nearest end of a block.
@@ -121,18 +127,19 @@ struct Footprint {
     return sum;
   }
 
-  /// Tokens per block of the first group that keeps tokens; what lengths are rounded to when tokens are counted.
-  constexpr Tokens block() const {
-    for (auto const& group : groups)
-      if (group.keeps != Keeps::fixed) return group.block;
-    return Tokens{1};
-  }
-
   /// One more than the highest pool a group names.
   constexpr std::uint32_t pools() const {
     std::uint32_t n = 0;
     for (auto const& group : groups) n = group.pool < n ? n : group.pool + 1;
     return n;
+  }
+
+ private:
+  constexpr Blocks most(CacheGroup const& group, Sequences const& of) const {
+    Blocks const one = group.most(of.length, in_flight);
+    if (of.branches == 1) return one;
+    Blocks const shared = group.keeps == Keeps::everything ? blocks_in(min(of.shared, of.length), group.block) * group.blocks_per_entry : Blocks{};
+    return shared + (one - shared) * of.branches;
   }
 };
 

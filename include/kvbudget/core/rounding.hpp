@@ -14,9 +14,9 @@ constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return a / b + (a % b != 0);
 }
 
-/// How many whole b there are in a. Zero when b is zero; a saturated a stays saturated.
+/// How many whole b there are in a. Zero when b is zero or too large to count; a saturated a stays saturated otherwise.
 constexpr std::uint64_t floor_div(std::uint64_t a, std::uint64_t b) {
-  if (b == 0) return 0;
+  if (b == 0 || b == saturated_count) return 0;
   return a == saturated_count ? a : a / b;
 }
 

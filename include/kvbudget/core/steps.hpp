@@ -13,7 +13,7 @@
 
 namespace kvbudget::inline v1 {
 
-enum class Operation : std::uint8_t { start, subtract, share_down, multiply, divide_down, at_most };
+enum class Operation : std::uint8_t { start, subtract, share_down, multiply, divide_down, divide_up, at_most };
 enum class Unit : std::uint8_t { number, bytes, tokens, blocks, requests, millionths };
 
 struct Step {
@@ -23,6 +23,7 @@ struct Step {
   Unit operand_unit{};
   std::uint64_t result{};
   Unit result_unit{};
+  std::uint64_t short_by{};  // how much more than there was a subtraction would have taken
 };
 
 struct Trail {
@@ -39,7 +40,8 @@ struct Trail {
 
   /// Takes an amount of the same unit away; nothing is left where there is less than that.
   constexpr void subtract(char const* label, Bytes amount) {
-    write(label, Operation::subtract, amount.count, Unit::bytes, saturating_subtract(result(), amount.count), unit());
+    std::uint64_t const short_by = saturating_subtract(amount.count, result());
+    write(label, Operation::subtract, amount.count, Unit::bytes, saturating_subtract(result(), amount.count), unit(), short_by);
   }
   constexpr void share_down(char const* label, Percent share) {
     write(label, Operation::share_down, share.millionths, Unit::millionths, kvbudget::share_down(share, Bytes{result()}).count, unit());
@@ -51,6 +53,10 @@ struct Trail {
   constexpr void divide_down(char const* label, std::uint64_t by, Unit by_unit, Unit to) {
     write(label, Operation::divide_down, by, by_unit, floor_div(result(), by), to);
   }
+  /// A need: how many `by` it takes to hold the result so far.
+  constexpr void divide_up(char const* label, std::uint64_t by, Unit by_unit, Unit to) {
+    write(label, Operation::divide_up, by, by_unit, ceil_div(result(), by), to);
+  }
   /// A second limit; the smaller one stands. No step where there is no limit.
   constexpr void at_most(char const* label, std::uint64_t limit) {
     if (limit != saturated_count) write(label, Operation::at_most, limit, unit(), limit < result() ? limit : result(), unit());
@@ -58,8 +64,8 @@ struct Trail {
 
  private:
   constexpr void start(char const* label, std::uint64_t amount, Unit in) { write(label, Operation::start, amount, in, amount, in); }
-  constexpr void write(char const* label, Operation operation, std::uint64_t operand, Unit operand_unit, std::uint64_t result, Unit unit) {
-    steps.push_back({label, operation, operand, operand_unit, result, unit});
+  constexpr void write(char const* label, Operation operation, std::uint64_t operand, Unit operand_unit, std::uint64_t result, Unit unit, std::uint64_t short_by = 0) {
+    steps.push_back({label, operation, operand, operand_unit, result, unit, short_by});
   }
 };
 

@@ -5,7 +5,7 @@
 // estimates see only the reduced form (bytes per entry, tokens per entry, what is kept).
 //   full_attention({.kv_heads = 8, .head_dim = 128})     K and V: 2 x 8 x 128 elements a token
 //   sliding_window({.kv_heads = 8, .head_dim = 128}, 4'096_tokens)
-//   latent_attention({.latent = 512, .rope = 64})        MLA: one vector of 576 elements a token, no V
+//   latent_attention({.latent = 512, .rope = 64})        MLA: 576 elements a token, no V
 //   cycle(62, {5 * local, global})                       62 layers, five local ones before each global one
 #pragma once
 
@@ -20,7 +20,7 @@ inline constexpr std::size_t max_layers = 512;  // llama.cpp's own limit, too
 inline constexpr std::size_t max_shapes = 16;   // different layers in one model
 inline constexpr std::size_t max_parts = 6;     // of one layer
 
-enum class PartKind : std::uint8_t { key, value, latent, indexer, conv_state, state, cross_key, cross_value };
+enum class PartKind : std::uint8_t { key, value, latent, latent_rope, indexer, conv_state, state, cross_key, cross_value };
 
 /// How tensor parallelism cuts a part.
 enum class Split : std::uint8_t {
@@ -33,7 +33,7 @@ struct Part {
   PartKind kind{};
   Split split{Split::kv_heads};
   Keeps keeps{Keeps::everything};
-  DType dtype{};                      // not set: the spec's
+  DType dtype{};                      // not set: the spec's; a state must have its own
   std::uint32_t heads{1};             // vectors per entry
   std::uint32_t width{};              // elements per vector
   std::uint32_t tokens_per_entry{1};  // compression, or context parallelism
@@ -42,8 +42,13 @@ struct Part {
 
   friend constexpr bool operator==(Part const&, Part const&) = default;
 
-  /// Bytes of one entry, in the part's own dtype or else in the spec's.
-  constexpr Bytes entry_bytes(DType spec_dtype) const { return vector_bytes(dtype.is_set() ? dtype : spec_dtype, width) * heads; }
+  constexpr bool is_state() const { return kind == PartKind::conv_state || kind == PartKind::state; }
+
+  /// The part's own dtype, or else the spec's. A state never takes the spec's: quantising the cache leaves states as they are.
+  constexpr DType dtype_in(DType spec_dtype) const { return dtype.is_set() || is_state() ? dtype : spec_dtype; }
+
+  /// Bytes of one entry.
+  constexpr Bytes entry_bytes(DType spec_dtype) const { return vector_bytes(dtype_in(spec_dtype), width) * heads; }
 
   /// Entries a sequence of `tokens` tokens keeps: what is resident between two steps, without blocks.
   constexpr std::uint64_t entries_at(Tokens tokens) const {
@@ -105,11 +110,17 @@ struct LatentShape {
   DType dtype{};           // not set: the spec's
 };
 
-/// Multi-head latent attention: one vector of latent + rope elements a token, no V, a full copy on every TP rank (vllm.md A7).
+/// Multi-head latent attention: latent + rope elements a token, no V, a full copy on every TP rank (vllm.md A7). Latent and
+/// rotary key are quantised each by itself, so a per-token-head dtype has two scales: 512 + 64 + 2 x 4 = 584 bytes.
 constexpr Layer latent_attention(LatentShape shape) {
-  std::uint64_t const sum = std::uint64_t{shape.latent} + shape.rope;
-  std::uint32_t const width = sum > 0xffff'ffff ? 0xffff'ffff : static_cast<std::uint32_t>(sum);
-  return {.parts = {{.kind = PartKind::latent, .split = Split::replicated, .dtype = shape.dtype, .width = width}}};
+  Part const latent{.kind = PartKind::latent, .split = Split::replicated, .dtype = shape.dtype, .width = shape.latent};
+  Layer layer{.parts = {latent}};
+  if (shape.rope != 0) {
+    layer.parts.push_back(latent);
+    layer.parts[1].kind = PartKind::latent_rope;
+    layer.parts[1].width = shape.rope;
+  }
+  return layer;
 }
 
 /// One byte an element and one fp32 scale per 128 of them.
@@ -124,7 +135,7 @@ constexpr Layer with_indexer(Layer layer, std::uint32_t width, DType dtype = fp8
 struct StateShape {
   std::uint32_t heads{1};  // what tensor parallelism divides, exactly: heads, or channels of a convolution
   std::uint32_t width{};   // elements per head; 0: no such state
-  DType dtype{};           // not set: the spec's
+  DType dtype{};           // must be given: the model's for a convolution, often fp32 for a recurrent state
 };
 
 struct RecurrentShape {

@@ -11,7 +11,7 @@ namespace kvbudget::inline v1 {
 
 struct CacheSpec {
   LayerList layers{};
-  DType dtype{};  // of every part that does not say its own
+  DType dtype{};  // of every part that does not say its own, states excepted
 };
 
 struct ModelSpec {
@@ -33,13 +33,13 @@ constexpr void check_part(Part const& part, DType spec_dtype, std::uint32_t shap
   auto const complain = [&](char const* field, std::uint64_t value, char const* accepted, char const* next) {
     complaints.push_back({field, value, accepted, next, shape});
   };
-  DType const dtype = part.dtype.is_set() ? part.dtype : spec_dtype;
+  DType const dtype = part.dtype_in(spec_dtype);
   if (part.heads == 0 || part.heads > most_heads)
     complain(".kv_heads", part.heads, "1 to 1048576", "give the number of KV heads (num_key_value_heads), not of query heads");
   if (part.width == 0 || part.width > most_width)
     complain(".head_dim", part.width, "1 to 67108864", "give the elements of one vector (head_dim), or of one state");
   if (!dtype.is_set())
-    complain(".dtype", dtype.bytes_per_group, "a dtype of 1 to 65535 bytes", "set .dtype, for example kvbudget::bf16 or bytes_per_element(2)");
+    complain(".dtype", dtype.bytes_per_group, "a dtype of 1 to 65535 bytes", "set .dtype, for example kvbudget::bf16 or bytes_per_element(2); a state needs its own");
   else if (!divides(dtype, part.width))
     complain(".head_dim", part.width, "a multiple of the dtype's group of elements", "choose a cache dtype whose groups divide the head dim");
   if (part.tokens_per_entry == 0 || part.tokens_per_entry > most_tokens_per_entry)

@@ -4,7 +4,8 @@
 //             ranks must divide one another (vllm.md A2). Latents and indexer keys are replicated, states divided exactly.
 //   pipeline  layers / pp each; of the remainder, one more to the last stages but the very last: 126 over 4 is
 //             31, 32, 32, 31 (vllm.md D2). Draft layers live on the last stage.
-//   context   a rank keeps one entry for every cp tokens of what grows; states are replicated (vllm.md D11).
+//   context   a rank keeps one entry for every cp tokens of what grows; states are replicated (vllm.md D11). Ranks of their
+//             own (TensorRT-LLM's cp_size), or the tensor ranks again (vLLM's decode context parallelism, dcp).
 // This is the strict, common rule. A runtime profile shards by its runtime's own where that differs.
 #pragma once
 
@@ -17,9 +18,12 @@ inline constexpr std::size_t max_stages = 64;
 struct Sharding {
   std::uint32_t tensor{1};
   std::uint32_t pipeline{1};
-  std::uint32_t context{1};
+  std::uint32_t context{1};         // ranks of their own, beside tensor and pipeline
+  std::uint32_t decode_context{1};  // tensor ranks that share out the tokens; adds no rank, and divides `tensor`
   InplaceVector<std::uint32_t, max_stages> stage_layers{};  // layers of each pipeline stage; empty: the default split
 
+  /// Ranks that share out a sequence's tokens.
+  constexpr std::uint64_t token_ranks() const { return saturating_multiply(context, decode_context); }
   constexpr std::uint64_t ranks() const { return saturating_multiply(saturating_multiply(tensor, pipeline), context); }
 };
 
@@ -45,7 +49,7 @@ constexpr bool grows(Part const& part) { return part.keeps == Keeps::everything;
 
 constexpr Part on_rank(Part part, Sharding const& sharding) {
   if (part.split != Split::replicated) part.heads = part.heads < sharding.tensor ? 1 : part.heads / sharding.tensor;
-  if (grows(part)) part.tokens_per_entry *= sharding.context;
+  if (grows(part)) part.tokens_per_entry *= static_cast<std::uint32_t>(sharding.token_ranks());
   return part;
 }
 
@@ -68,6 +72,8 @@ constexpr Complaints check(CacheSpec const& spec, Sharding const& sharding) {
   };
   if (sharding.tensor == 0) complain(".tensor", 0, "1 rank or more", "give 1 for no tensor parallelism");
   if (sharding.context == 0 || sharding.context > 65'535) complain(".context", sharding.context, "1 to 65535 ranks", "give 1 for no context parallelism");
+  if (sharding.decode_context == 0 || (sharding.tensor != 0 && sharding.tensor % sharding.decode_context != 0))
+    complain(".decode_context", sharding.decode_context, "a divisor of the tensor-parallel ranks", "give 1 for no decode context parallelism");
   if (sharding.pipeline == 0 || sharding.pipeline > max_stages)
     complain(".pipeline", sharding.pipeline, "1 to 64 stages", "give 1 for no pipeline parallelism");
   if (!complaints.empty()) return complaints;
@@ -77,7 +83,10 @@ constexpr Complaints check(CacheSpec const& spec, Sharding const& sharding) {
     if (layers < sharding.pipeline) complain(".pipeline", sharding.pipeline, "no more stages than layers", "lower the number of stages");
   } else {
     std::uint64_t listed = 0;
-    for (auto const n : sharding.stage_layers) listed += n;
+    for (auto const n : sharding.stage_layers) {
+      listed += n;
+      if (n == 0) complain(".stage_layers", 0, "1 layer or more on each stage", "use fewer stages");
+    }
     if (sharding.stage_layers.size() != sharding.pipeline || sharding.stage_layers.overflowed())
       complain(".stage_layers", sharding.stage_layers.size() + sharding.stage_layers.lost, "one entry for each stage", "list the layers of every pipeline stage");
     if (listed != layers) complain(".stage_layers", listed, "a sum of all the model's layers", "make the list add up to the layers");
@@ -89,10 +98,10 @@ constexpr Complaints check(CacheSpec const& spec, Sharding const& sharding) {
       Part const& part = layer.parts[j];
       if (!detail::shards(part, sharding.tensor))
         complain(".tensor", sharding.tensor, "ranks that divide the heads, or KV heads that divide the ranks", "choose another tensor-parallel size, or use a runtime profile that rounds", i);
-      if (saturating_multiply(part.tokens_per_entry, sharding.context) > detail::most_tokens_per_entry)
+      if (saturating_multiply(part.tokens_per_entry, sharding.token_ranks()) > detail::most_tokens_per_entry)
         complain(".context", sharding.context, "at most 65535 tokens behind one entry", "choose fewer context ranks", i);
-      if (sharding.context > 1 && (part.keeps == Keeps::window || part.keeps == Keeps::chunk))
-        complain(".context", sharding.context, "1 for a model with windows or chunks", "runtimes shard only what grows with the context", i);
+      if (sharding.token_ranks() > 1 && (part.keeps == Keeps::window || part.keeps == Keeps::chunk))
+        complain(sharding.context > 1 ? ".context" : ".decode_context", sharding.token_ranks(), "1 for a model with windows or chunks", "runtimes shard only what grows with the context", i);
     }
   }
   return complaints;

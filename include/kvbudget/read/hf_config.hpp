@@ -16,14 +16,18 @@
 
 namespace kvbudget::inline v1::read {
 
+struct HfOptions {
+  std::optional<DType> cache_dtype{};  // instead of what the file says; its dtype fields are then not read
+};
+
 struct HfModel {
-  CacheSpec spec{};                       // at the model's dtype; set spec.dtype for a quantised cache
+  CacheSpec spec{};                       // at the cache's dtype: as told, as the checkpoint declares it, or the model's
   std::string model_type{};               // of the text model
   std::string text_path{};                // where it was found: "" or "text_config"
   std::uint32_t attention_heads{};        // query heads: what the KV heads would be without grouping
   std::optional<Tokens> context{};        // the longest sequence it was trained for, where the file says
   std::string dtype{};                    // as the file spells it; empty: it does not say
-  std::optional<DType> checkpoint_kv_dtype{};  // where the checkpoint declares a quantised cache (kv_cache_scheme)
+  bool declares_cache_dtype{};            // the checkpoint declares a quantised cache (kv_cache_scheme)
   std::vector<std::string> notes{};       // what a reader of the numbers should know
 };
 
@@ -73,31 +77,33 @@ inline std::optional<Tokens> hf_context(Fields const& text) {
   return std::nullopt;
 }
 
-/// The cache's dtype is the model's; float32 checkpoints are served in two bytes (hf_config.md T26).
-inline DType hf_dtype(Fields const& top, Fields const& text, HfModel& model) {
-  for (auto const* fields : {&top, &text}) {
-    for (std::string_view const key : {"dtype", "torch_dtype"}) {
-      if (!model.dtype.empty() || !fields->has(key)) continue;
-      model.dtype = fields->text(key);
-      if (model.dtype != "bfloat16" && model.dtype != "float16" && model.dtype != "float32")
-        throw fields->refuse(key, Json(model.dtype), "bfloat16, float16, float32", "set the cache's dtype yourself");
-    }
-  }
-  if (model.dtype.empty() || model.dtype == "float32")
-    model.notes.push_back((model.dtype.empty() ? "no dtype in the file" : "dtype float32 in the file") + std::string{": the cache is counted at 2 bytes an element, as servers run it"});
+/// The model's dtype as the file spells it, at the top or else in the text model; empty where it does not say.
+inline std::string hf_dtype_name(Fields const& top, Fields const& text) {
+  for (auto const* fields : {&top, &text})
+    for (std::string_view const key : {"dtype", "torch_dtype"})
+      if (auto name = fields->text_if(key)) return *std::move(name);
+  return "";
+}
+
+/// A cache at the model's dtype. Checkpoints in float32, or that do not say, are served in two bytes (hf_config.md T26).
+inline DType hf_model_dtype(Fields const& top, HfModel& model) {
+  if (model.dtype == "bfloat16" || model.dtype == "float16") return bf16;
+  if (!model.dtype.empty() && model.dtype != "float32")
+    throw top.refuse("torch_dtype", Json(model.dtype), "bfloat16, float16, float32", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
+  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") + std::string{": the cache is counted at 2 bytes an element, as servers run it"});
   return bf16;
 }
 
 /// A quantised cache that the checkpoint declares: quantization_config.kv_cache_scheme (hf_config.md section 5, J7).
-inline std::optional<DType> hf_kv_cache_scheme(Fields const& top) {
-  auto const* quantization = top.find("quantization_config");
-  if (!quantization) return std::nullopt;
-  Fields const config{*quantization, top.input(), "quantization_config"};
+inline std::optional<DType> hf_kv_cache_scheme(Fields const& top, Fields const& text) {
+  auto const found = top.has("quantization_config") ? top.object_if("quantization_config") : text.object_if("quantization_config");
+  if (!found) return std::nullopt;
+  Fields const& config = *found;
   auto const* scheme = config.find("kv_cache_scheme");
   if (!scheme) return std::nullopt;
   bool const named = scheme->is_string() && (*scheme == "FP8" || *scheme == "fp8");
   bool const described = scheme->is_object() && scheme->value("num_bits", Json{}) == 8 && scheme->value("type", Json{}) == "float";
-  if (!named && !described) throw config.refuse("kv_cache_scheme", *scheme, "\"FP8\", or num_bits 8 and type float", "set the cache's dtype yourself");
+  if (!named && !described) throw config.refuse("kv_cache_scheme", *scheme, "\"FP8\", or num_bits 8 and type float", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
   return fp8;
 }
 
@@ -143,7 +149,7 @@ inline std::uint32_t hf_head_dim(Fields const& text, std::uint64_t heads) {
 }  // namespace detail
 
 /// From a parsed config; `input` names it in errors. Throws Error.
-inline HfModel hf_config(Json const& config, std::string const& input) {
+inline HfModel hf_config(Json const& config, std::string const& input, HfOptions const& options = {}) {
   Fields const top{config, input};
   auto const nested = top.object_if("text_config");
   Fields const& text = nested && nested->has("model_type") ? *nested : top;
@@ -158,12 +164,19 @@ inline HfModel hf_config(Json const& config, std::string const& input) {
   auto const layers = static_cast<std::size_t>(text.count("num_hidden_layers", 1, max_layers));
   auto const heads = text.count("num_attention_heads", 1, 65'536);
   auto const kv_heads = static_cast<std::uint32_t>(text.count_if("num_key_value_heads", 1, 65'536).value_or(heads));
-  if (kv_heads > heads) throw text.refuse("num_key_value_heads", Json(kv_heads), "at most num_attention_heads (" + std::to_string(heads) + ")", "correct the field");
+  if (heads % kv_heads != 0) throw text.refuse("num_key_value_heads", Json(kv_heads), "a divisor of num_attention_heads (" + std::to_string(heads) + ")", "correct the field");
   AttentionShape const shape{.kv_heads = kv_heads, .head_dim = detail::hf_head_dim(text, heads)};
   model.attention_heads = static_cast<std::uint32_t>(heads);
   model.context = detail::hf_context(text);
-  model.spec.dtype = detail::hf_dtype(top, text, model);
-  model.checkpoint_kv_dtype = detail::hf_kv_cache_scheme(top);
+  model.dtype = detail::hf_dtype_name(top, text);
+  if (options.cache_dtype) {
+    model.spec.dtype = *options.cache_dtype;
+  } else if (auto const declared = detail::hf_kv_cache_scheme(top, text)) {
+    model.spec.dtype = *declared;
+    model.declares_cache_dtype = true;
+  } else {
+    model.spec.dtype = detail::hf_model_dtype(top, model);
+  }
 
   Tokens const window{text.count_if("sliding_window", 0, std::uint64_t{1} << 40).value_or(0)};
   bool const cuts = !model.context || window < *model.context;  // a window as long as the context never drops a token
@@ -173,11 +186,11 @@ inline HfModel hf_config(Json const& config, std::string const& input) {
 }
 
 /// From a file. Throws Error: not there, a directory, empty, not JSON, or a field that is missing, wrong or not understood.
-inline HfModel hf_config(std::filesystem::path const& path) { return hf_config(parse_json(file_text(path), path.string()), path.string()); }
+inline HfModel hf_config(std::filesystem::path const& path, HfOptions const& options = {}) { return hf_config(parse_json(file_text(path), path.string()), path.string(), options); }
 
 /// The same, with the refusal as a value.
-inline Result<HfModel> try_hf_config(std::filesystem::path const& path) {
-  return attempt([&] { return hf_config(path); });
+inline Result<HfModel> try_hf_config(std::filesystem::path const& path, HfOptions const& options = {}) {
+  return attempt([&] { return hf_config(path, options); });
 }
 
 /// Bytes of the weights, from the model.safetensors.index.json beside a config (metadata.total_size); none where there is no

@@ -53,6 +53,8 @@ inline Json parse_json(std::string_view text, std::string const& input) {
     return Json::parse(text);
   } catch (Json::parse_error const& error) {
     throw Error{{input, "", "not JSON (byte " + std::to_string(error.byte) + ")", "a JSON object", "check the file where it stops being JSON"}};
+  } catch (Json::out_of_range const&) {
+    throw Error{{input, "", "not usable: a number in it is too large for any type", "numbers up to 1.8e308", "correct the number"}};
   }
 }
 

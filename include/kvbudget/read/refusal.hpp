@@ -22,7 +22,10 @@ struct Refusal {
   std::string message() const {
     std::string text = input;
     if (!field.empty()) text += (text.empty() ? "" : ": ") + field;
-    return text + " is " + value + "; accepted: " + accepted + "; next: " + next;
+    text += " is " + value + "; accepted: " + accepted + "; next: " + next;
+    for (auto& character : text)
+      if (static_cast<unsigned char>(character) < ' ') character = '?';  // an error stays one line, whatever the input held
+    return text;
   }
 };
 

@@ -42,7 +42,7 @@ enum class Binds : std::uint8_t {
 struct RequestCapacity {
   Tokens length{};
   std::uint64_t requests{};
-  Tokens tokens{};             // requests x length
+  Tokens context_tokens{};     // requests x length: the context served; a window caches fewer
   Blocks blocks_per_request{};
   Bytes resident{};            // a request holds this
   Bytes reserved{};            // this must be free to admit it: whole blocks, and what is in flight in windowed layers
@@ -80,8 +80,8 @@ struct CachePlan {
     std::uint64_t const fit = trail.result();
     trail.at_most("limit on running requests", options.max_requests);
     result.requests = trail.result();
-    trail.multiply("tokens per request", length.count, Unit::tokens, Unit::tokens);
-    result.tokens = {trail.result()};
+    trail.multiply("tokens of context", length.count, Unit::tokens, Unit::tokens);
+    result.context_tokens = {trail.result()};
     result.unused = blocks - result.blocks_per_request * result.requests;
     result.binds = blocks == Blocks{} ? Binds::no_cache_bytes : fit == 0 ? Binds::one_request : result.requests < fit ? Binds::max_requests : Binds::cache_bytes;
     return result;
@@ -90,13 +90,32 @@ struct CachePlan {
   /// The longest request that fits alone: the maximum where the cache stops growing inside the plan.
   constexpr Tokens longest() const {
     Tokens low{0}, high{std::uint64_t{1} << 48};
-    if (blocks_per_request(Tokens{1}) > blocks) return {};
-    if (blocks_per_request(high) <= blocks) return Tokens::max();
+    auto const fits = [&](Tokens length) {
+      Blocks const need = blocks_per_request(length);
+      return need <= blocks && !need.saturated();
+    };
+    if (!fits(Tokens{1})) return {};
+    if (fits(high)) return Tokens::max();
     while (low + Tokens{1} < high) {
       Tokens const middle{(low.count + high.count) / 2};
-      (blocks_per_request(middle) <= blocks ? low : high) = middle;
+      (fits(middle) ? low : high) = middle;
     }
     return low;
+  }
+
+  /// How one group's blocks per request come about; its result is that group's share of blocks_per_request().
+  constexpr Trail explain(GroupPlan const& of, Tokens length) const {
+    Trail trail{};
+    CacheGroup const& group = of.group;
+    if (group.keeps == Keeps::fixed) {
+      trail.start("states of a request", group.fixed);
+    } else {
+      trail.start("tokens of a request", length);
+      trail.at_most(group.keeps == Keeps::window ? "the window, in flight, block ends" : "the chunk, in flight, block ends", group.most_tokens(options.in_flight).count);
+      trail.divide_up("tokens per block", group.block.count, Unit::tokens, Unit::blocks);
+    }
+    if (group.blocks_per_entry != 1) trail.multiply("pool blocks behind one", group.blocks_per_entry, Unit::blocks, Unit::blocks);
+    return trail;
   }
 
   /// Bytes that `requests` requests of `length` tokens need: the inverse of at().
@@ -145,7 +164,7 @@ constexpr Complaints check(CacheSpec const& spec, PlanOptions const& options) {
 
 /// A plan for `pool` bytes on one rank. Of a bad spec or bad options, a plan that holds nothing: see check(spec, options).
 constexpr CachePlan plan(CacheSpec const& spec, Bytes pool, PlanOptions const& options = {}) {
-  if (!check(spec, options).empty()) return {.bytes_per_block = never_fits<Bytes>(), .footprint = {.groups = {fixed_group(Blocks::max())}}};
+  if (!check(spec, options).empty()) return {.bytes_per_block = never_fits<Bytes>(), .groups = {{.group = fixed_group(Blocks::max()), .entry = Bytes::max()}}, .footprint = {.groups = {fixed_group(Blocks::max())}}};
   CachePlan plan{.pool = pool, .options = options};
   for (std::size_t i = 0; i < spec.layers.palette.size(); ++i) {
     for (auto const& part : spec.layers.palette[i].parts) {
@@ -165,26 +184,24 @@ constexpr CachePlan plan(CacheSpec const& spec, Bytes pool, PlanOptions const& o
   return plan;
 }
 
-/// The plan of the pipeline stage that holds the fewest requests of `length` tokens, when every rank has `pool` bytes: the
-/// engine runs no more than that. Tensor and context ranks of a stage are alike; a stage that keeps nothing does not bind.
+/// What a pipeline holds when every rank has `pool` bytes: no more than its tightest stage, the one that must have most bytes
+/// free for a request of `length` tokens. Tensor and context ranks of a stage are alike; a stage that keeps nothing does not bind.
 struct StagePlan {
   Rank rank{};
   CachePlan plan{};
+  Tokens longest{};  // that every stage holds
 };
 
 constexpr StagePlan plan_tightest(CacheSpec const& spec, Sharding const& sharding, Bytes pool, Tokens length, PlanOptions const& options = {}) {
   if (!check(spec, sharding).empty()) return {.plan = plan({}, pool, options)};
-  StagePlan tightest{};
-  std::uint64_t fewest = saturated_count;
+  StagePlan tightest{.longest = Tokens::max()};
   for (std::uint32_t stage = 0; stage < sharding.pipeline; ++stage) {
     CacheSpec const local = on_rank(spec, sharding, {stage});
     if (detail::resident_bytes(local, Tokens{1}) == Bytes{}) continue;
     CachePlan const candidate = plan(local, pool, options);
-    std::uint64_t const requests = candidate.at(length).requests;
-    if (requests < fewest) {
-      fewest = requests;
-      tightest = {{stage}, candidate};
-    }
+    Tokens const longest = min(tightest.longest, candidate.longest());
+    if (candidate.reserved(length) > tightest.plan.reserved(length)) tightest = {{stage}, candidate, {}};
+    tightest.longest = longest;
   }
   return tightest;
 }

@@ -82,11 +82,15 @@ constexpr Growth growth(CacheSpec const& spec) {
 constexpr Tokens tokens_that_fit(CacheSpec const& spec, Bytes budget) {
   if (!check(spec).empty()) return nothing_fits<Tokens>();
   Tokens low{0}, high{std::uint64_t{1} << 48};
-  if (detail::resident_bytes(spec, high) <= budget) return Tokens::max();
-  if (detail::resident_bytes(spec, low) > budget) return {};
+  auto const fits = [&](Tokens tokens) {
+    Bytes const need = detail::resident_bytes(spec, tokens);
+    return need <= budget && !need.saturated();
+  };
+  if (fits(high)) return Tokens::max();
+  if (!fits(low)) return {};
   while (low + Tokens{1} < high) {
     Tokens const middle{(low.count + high.count) / 2};
-    (detail::resident_bytes(spec, middle) <= budget ? low : high) = middle;
+    (fits(middle) ? low : high) = middle;
   }
   return low;
 }

@@ -46,10 +46,19 @@ inline std::string in_unit(Bytes amount, BinaryUnit unit, int decimals = -1) {
   return fmt::format("{} {}", text, unit.name);
 }
 
-inline std::string in_best_unit(Bytes amount) {
+constexpr BinaryUnit best_unit(Bytes amount) {
   for (auto const& unit : binary_units)
-    if (amount.count >= unit.bytes) return in_unit(amount, unit);
-  return "0 B";
+    if (amount.count >= unit.bytes) return unit;
+  return {"B", 1};
+}
+
+inline std::string in_best_unit(Bytes amount) { return in_unit(amount, best_unit(amount)); }
+
+/// Nothing is rounded away: in the best unit where two decimals say it all, else in bytes with the unit beside them.
+inline std::string exactly(Bytes amount) {
+  auto const unit = best_unit(amount);
+  bool const says_all = amount.count % unit.bytes * 100 % unit.bytes == 0;
+  return says_all || amount.saturated() ? in_best_unit(amount) : fmt::format("{} B ({})", grouped(amount.count), in_best_unit(amount));
 }
 
 inline std::string percentage(std::uint64_t millionths) { return fmt::format("{}%", static_cast<double>(millionths) / 10'000); }
@@ -57,7 +66,7 @@ inline std::string percentage(std::uint64_t millionths) { return fmt::format("{}
 inline std::string with_unit(std::uint64_t count, Unit unit) {
   switch (unit) {
     case Unit::number: return grouped(count);
-    case Unit::bytes: return in_best_unit({count});
+    case Unit::bytes: return exactly({count});
     case Unit::tokens: return counted(count, "token", "tokens");
     case Unit::blocks: return counted(count, "block", "blocks");
     case Unit::requests: return counted(count, "request", "requests");
@@ -77,7 +86,8 @@ constexpr std::string_view sign_of(Operation operation) {
     case Operation::subtract: return "- ";
     case Operation::share_down:
     case Operation::multiply: return "x ";
-    case Operation::divide_down: return "/ ";
+    case Operation::divide_down:
+    case Operation::divide_up: return "/ ";
     case Operation::at_most: return "at most ";
   }
   return "? ";
@@ -144,14 +154,14 @@ struct fmt::formatter<kvbudget::Complaint> : kvbudget::write::Plain {
   }
 };
 
-/// One complaint a line.
+/// All in one line, so that an error stays one line.
 template <>
 struct fmt::formatter<kvbudget::Complaints> : kvbudget::write::Plain {
   template <class Context>
   auto format(kvbudget::Complaints const& complaints, Context& context) const {
     auto out = context.out();
-    for (auto const& complaint : complaints) out = fmt::format_to(out, "{}{}", &complaint == complaints.begin() ? "" : "\n", complaint);
-    return complaints.overflowed() ? fmt::format_to(out, "\nand {} more", complaints.lost) : out;
+    for (auto const& complaint : complaints) out = fmt::format_to(out, "{}{}", &complaint == complaints.begin() ? "" : " | ", complaint);
+    return complaints.overflowed() ? fmt::format_to(out, " | and {} more", complaints.lost) : out;
   }
 };
 
@@ -162,7 +172,10 @@ struct fmt::formatter<kvbudget::Verdict> : kvbudget::write::Plain {
   auto format(kvbudget::Verdict const& verdict, Context& context) const {
     using kvbudget::write::grouped;
     auto out = fmt::format_to(context.out(), "{} ({})", name_of(verdict.outcome), name_of(verdict.reason));
-    if (verdict.field[0] != '\0') out = fmt::format_to(out, ": {}", verdict.field);
+    if (verdict.field[0] != '\0') {
+      out = fmt::format_to(out, ": {} is {}", verdict.field, grouped(verdict.needed.count));
+      return verdict.limit == kvbudget::Blocks{} ? out : fmt::format_to(out, ", limit {}", grouped(verdict.limit.count));
+    }
     if (verdict.limit == kvbudget::Blocks{}) return out;
     bool const counts_tokens = verdict.block == kvbudget::Tokens{1};
     out = counts_tokens ? fmt::format_to(out, ": needs {}", kvbudget::Tokens{verdict.needed.count}) : fmt::format_to(out, ": needs {}", verdict.needed);
@@ -173,17 +186,17 @@ struct fmt::formatter<kvbudget::Verdict> : kvbudget::write::Plain {
   }
 };
 
-/// "weights                                 - 16 GiB          = 56 GiB"
+/// "weights                                 - 16 GiB           = 56 GiB"
 template <>
 struct fmt::formatter<kvbudget::Step> : kvbudget::write::Plain {
   template <class Context>
   auto format(kvbudget::Step const& step, Context& context) const {
     using kvbudget::write::with_unit;
-    bool const divides_bytes = step.operation == kvbudget::Operation::divide_down && step.operand_unit == kvbudget::Unit::bytes;
-    std::string const amount = divides_bytes ? fmt::format("{:B}", kvbudget::Bytes{step.operand}) : with_unit(step.operand, step.operand_unit);  // a divisor, exactly
-    std::string const operand = fmt::format("{}{}", kvbudget::write::sign_of(step.operation), amount);
+    std::string const operand = fmt::format("{}{}", kvbudget::write::sign_of(step.operation), with_unit(step.operand, step.operand_unit));
     if (step.operation == kvbudget::Operation::start) return fmt::format_to(context.out(), "{:<40}{}", step.label, operand);
-    return fmt::format_to(context.out(), "{:<40}{:<18}= {}", step.label, operand, with_unit(step.result, step.result_unit));
+    auto out = fmt::format_to(context.out(), "{:<40}{:<18} = {}", step.label, operand, with_unit(step.result, step.result_unit));
+    if (step.operation == kvbudget::Operation::divide_up) out = fmt::format_to(out, " (up)");
+    return step.short_by == 0 ? out : fmt::format_to(out, ", short by {}", with_unit(step.short_by, step.operand_unit));
   }
 };
 

@@ -37,7 +37,7 @@ void to_json(Json& json, Verdict const& verdict) {
 
 template <JsonValue Json>
 void to_json(Json& json, Step const& step) {
-  json = {{"label", step.label}, {"operand", step.operand}, {"operand_unit", name_of(step.operand_unit)}, {"result", step.result}, {"result_unit", name_of(step.result_unit)}};
+  json = {{"label", step.label}, {"operation", name_of(step.operation)}, {"operand", step.operand}, {"operand_unit", name_of(step.operand_unit)}, {"result", step.result}, {"result_unit", name_of(step.result_unit)}};
 }
 
 template <JsonValue Json>
@@ -60,7 +60,7 @@ void to_json(Json& json, CachePlan const& plan) {
 
 template <JsonValue Json>
 void to_json(Json& json, RequestCapacity const& capacity) {
-  json = {{"length", capacity.length}, {"requests", capacity.requests}, {"tokens", capacity.tokens}, {"blocks_per_request", capacity.blocks_per_request},
+  json = {{"length", capacity.length}, {"requests", capacity.requests}, {"context_tokens", capacity.context_tokens}, {"blocks_per_request", capacity.blocks_per_request},
           {"resident_bytes_per_request", capacity.resident}, {"reserved_bytes_per_request", capacity.reserved}, {"unused_blocks", capacity.unused}, {"binds", name_of(capacity.binds)}};
 }
 

@@ -26,6 +26,7 @@ constexpr std::string_view name_of(Reason reason) {
     case Reason::in_queue: return "in_queue";
     case Reason::no_room: return "no_room";
     case Reason::headroom: return "headroom";
+    case Reason::class_limit: return "class_limit";
     case Reason::behind_head: return "behind_head";
     case Reason::yielding: return "yielding";
     case Reason::preempted: return "preempted";
@@ -71,6 +72,19 @@ constexpr std::string_view name_of(Keeps keeps) {
     case Keeps::window: return "window";
     case Keeps::chunk: return "chunk";
     case Keeps::fixed: return "fixed";
+  }
+  return "unknown";
+}
+
+constexpr std::string_view name_of(Operation operation) {
+  switch (operation) {
+    case Operation::start: return "start";
+    case Operation::subtract: return "subtract";
+    case Operation::share_down: return "share_down";
+    case Operation::multiply: return "multiply";
+    case Operation::divide_down: return "divide_down";
+    case Operation::divide_up: return "divide_up";
+    case Operation::at_most: return "at_most";
   }
   return "unknown";
 }

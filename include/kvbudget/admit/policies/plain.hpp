@@ -7,7 +7,9 @@ namespace kvbudget::inline v1::policies {
 
 struct Plain {
   kvbudget::need::WholePrompt need{};
+  kvbudget::headroom::AsGiven headroom{};
   kvbudget::order::Arrival order{};  // {.scan_on = true}: a later request that fits may start
+  kvbudget::limits::None limits{};
   kvbudget::victim::Newest victim{};
 };
 static_assert(AdmissionPolicy<Plain>);
