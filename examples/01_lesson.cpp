@@ -30,14 +30,17 @@ static_assert(positions_without_cache(100) == 5'050);
 
 void print_formula(kvbudget::ModelSpec const& model, std::uint32_t bytes) {
   fmt::print("bytes = cached tokens x layers x 2 (key and value) x KV heads x head dim x bytes per element\n");
-  fmt::print("one token: {} x 2 x {} x {} x {} = {} B = {}\n\n", model.layers, model.kv_heads, model.head_dim, bytes, grouped(bytes_per_token(model).count), bytes_per_token(model));
-  fmt::print("assumption          value\nlayers              {}\nKV heads            {}\nhead dim            {}\nbytes per element   {}\n\n", model.layers, model.kv_heads, model.head_dim, bytes);
+  fmt::print("one token: {} x 2 x {} x {} x {} = {} B = {}\n\n", model.layers, model.kv_heads, model.head_dim, bytes, grouped(bytes_per_token(model).count),
+             bytes_per_token(model));
+  fmt::print("assumption          value\nlayers              {}\nKV heads            {}\nhead dim            {}\nbytes per element   {}\n\n", model.layers,
+             model.kv_heads, model.head_dim, bytes);
 }
 
 void print_results(kvbudget::ModelSpec const& model) {
   fmt::print("cached tokens        cache         relative\n");
   for (std::uint64_t const tokens : {100U, 1'000U, 8'000U})
-    fmt::print("{:>13}   {:>12} {:>8.2f} GiB {:>5}x\n", grouped(tokens), fmt::format("{:.1MiB}", kv_bytes(model, Tokens{tokens})), static_cast<double>(kv_bytes(model, Tokens{tokens}).count) / (1 << 30), tokens / 100);
+    fmt::print("{:>13}   {:>12} {:>8.2f} GiB {:>5}x\n", grouped(tokens), fmt::format("{:.1MiB}", kv_bytes(model, Tokens{tokens})),
+               static_cast<double>(kv_bytes(model, Tokens{tokens}).count) / (1 << 30), tokens / 100);
   fmt::print("eight requests of 8,000 tokens: {:.1GiB}, before allocator overhead and other runtime memory\n\n", 8 * kv_bytes(model, Tokens{8'000}));
 }
 
@@ -60,7 +63,8 @@ void print_bars(kvbudget::ModelSpec const& model, std::uint64_t tokens, std::vec
 void print_trade(kvbudget::ModelSpec const& model) {
   fmt::print("tokens emitted   positions with the cache   positions without it   memory it takes\n");
   for (std::uint64_t const n : {100U, 1'000U, 8'000U})
-    fmt::print("{:>14}   {:>24}   {:>20}   {:>15}\n", grouped(n), grouped(positions_with_cache(n)), grouped(positions_without_cache(n)), fmt::format("{}", kv_bytes(model, Tokens{n})));
+    fmt::print("{:>14}   {:>24}   {:>20}   {:>15}\n", grouped(n), grouped(positions_with_cache(n)), grouped(positions_without_cache(n)),
+               fmt::format("{}", kv_bytes(model, Tokens{n})));
 }
 
 }  // namespace
@@ -86,7 +90,8 @@ int main(int argc, char** argv) {
     Tokens all{std::max<std::uint64_t>(tokens, 64'000)};
     for (auto const request : requests) all += Tokens{request};
     if (kv_bytes(model, all).saturated())
-      throw kvbudget::read::Error{{"", "TOKENS", std::to_string(all.count), "a product of tokens and model below 2^64 bytes", "choose fewer tokens or a smaller model"}};
+      throw kvbudget::read::Error{
+          {"", "TOKENS", std::to_string(all.count), "a product of tokens and model below 2^64 bytes", "choose fewer tokens or a smaller model"}};
     print_formula(model, bytes);
     print_results(model);
     print_bars(model, tokens, requests);

@@ -51,11 +51,13 @@ Entry read_request(Fields const& fields, Scenario const& scenario) {
   Entry entry{fields.text("id"), {fields.count("cached_tokens", 1, most_tokens)}, 0};
   if (auto const name = fields.text_if("class")) {
     auto const found = std::find(scenario.classes.begin(), scenario.classes.end(), *name);
-    if (found == scenario.classes.end()) throw fields.refuse("class", kvbudget::read::Json(*name), joined(scenario.classes), "use a class of the scenario's list, or add it there");
+    if (found == scenario.classes.end())
+      throw fields.refuse("class", kvbudget::read::Json(*name), joined(scenario.classes), "use a class of the scenario's list, or add it there");
     entry.request_class = static_cast<std::uint32_t>(found - scenario.classes.begin());
   }
   auto const known = ids(scenario);
-  if (std::find(known.begin(), known.end(), entry.id) != known.end()) throw fields.refuse("id", kvbudget::read::Json(entry.id), "an id of its own for each request", "rename one of the two");
+  if (std::find(known.begin(), known.end(), entry.id) != known.end())
+    throw fields.refuse("id", kvbudget::read::Json(entry.id), "an id of its own for each request", "rename one of the two");
   return entry;
 }
 
@@ -84,7 +86,8 @@ void change(Scenario& scenario, std::string const& setting) {
   std::string const id = setting.substr(0, equals);
   auto const found = std::find_if(scenario.requests.begin(), scenario.requests.end(), [&](auto const& entry) { return entry.id == id; });
   if (equals == std::string::npos || found == scenario.requests.end())
-    throw kvbudget::read::Error{{"", "--set", "\"" + setting + "\"", "ID=TOKENS with one of the ids " + joined(ids(scenario)), "write for example --set " + (scenario.requests.empty() ? "a" : scenario.requests[0].id) + "=8000"}};
+    throw kvbudget::read::Error{{"", "--set", "\"" + setting + "\"", "ID=TOKENS with one of the ids " + joined(ids(scenario)),
+                                 "write for example --set " + (scenario.requests.empty() ? "a" : scenario.requests[0].id) + "=8000"}};
   found->cached = {kvbudget::read::whole(std::string_view{setting}.substr(equals + 1), "--set " + id, 1)};
 }
 
@@ -97,21 +100,25 @@ struct Device {
 kvbudget::Bytes weights_of(Device const& device) {
   if (!device.weights.empty()) return kvbudget::read::bytes(device.weights, "--weights");
   if (auto const beside = kvbudget::read::weights_beside(device.model)) return *beside;
-  throw kvbudget::read::Error{{"", "--weights", "missing", "the bytes of the weights, where no model.safetensors.index.json is beside the config", "add for example --weights 16GiB"}};
+  throw kvbudget::read::Error{
+      {"", "--weights", "missing", "the bytes of the weights, where no model.safetensors.index.json is beside the config", "add for example --weights 16GiB"}};
 }
 
 /// The tokens that the weights leave room for. Only for a model whose tokens all cost the same.
 Tokens budget_of(Device const& device) {
   auto const model = kvbudget::read::hf_config(std::filesystem::path{device.model});
-  if (device.memory.empty()) throw kvbudget::read::Error{{"", "--gpu-memory", "missing", "the device's memory, with --model", "add for example --gpu-memory 80GiB"}};
+  if (device.memory.empty())
+    throw kvbudget::read::Error{{"", "--gpu-memory", "missing", "the device's memory, with --model", "add for example --gpu-memory 80GiB"}};
   if (!growth(model.spec).is_uniform())
-    throw kvbudget::read::Error{{device.model, "sliding_window", "set", "a model whose tokens all cost the same: the lab counts tokens", "use kvbudget_estimate"}};
-  kvbudget::DeviceBudget const budget{.memory = kvbudget::read::bytes(device.memory, "--gpu-memory"), .usable = kvbudget::of_total(kvbudget::Percent{100}),
-                                      .weights = weights_of(device)};
+    throw kvbudget::read::Error{
+        {device.model, "sliding_window", "set", "a model whose tokens all cost the same: the lab counts tokens", "use kvbudget_estimate"}};
+  kvbudget::DeviceBudget const budget{
+      .memory = kvbudget::read::bytes(device.memory, "--gpu-memory"), .usable = kvbudget::of_total(kvbudget::Percent{100}), .weights = weights_of(device)};
   example::require_good(check(budget), {{".memory", "--gpu-memory"}});
   Tokens const tokens = tokens_that_fit(model.spec, cache_bytes(budget));
   if (tokens == Tokens{})
-    throw kvbudget::read::Error{{"", "--weights", fmt::format("{}", budget.weights), fmt::format("weights that leave room for a token in {}", budget.memory), "give more memory or smaller weights"}};
+    throw kvbudget::read::Error{{"", "--weights", fmt::format("{}", budget.weights), fmt::format("weights that leave room for a token in {}", budget.memory),
+                                 "give more memory or smaller weights"}};
   return tokens;
 }
 
@@ -119,16 +126,20 @@ kvbudget::Headroom headroom_of(std::string const& text, Tokens budget) {
   auto const share = kvbudget::read::attempt([&] { return kvbudget::read::share(text, "--headroom"); });
   auto const tokens = kvbudget::read::attempt([&] { return Tokens{kvbudget::read::whole(text, "--headroom")}; });
   bool const percent = !text.empty() && text.back() == '%' && share;
-  if (!percent && !tokens) throw kvbudget::read::Error{{"", "--headroom", "\"" + text + "\"", "a whole number of tokens, or a percentage", "write for example 500 or 5%"}};
+  if (!percent && !tokens)
+    throw kvbudget::read::Error{{"", "--headroom", "\"" + text + "\"", "a whole number of tokens, or a percentage", "write for example 500 or 5%"}};
   kvbudget::Headroom const headroom = percent ? kvbudget::Headroom{*share} : kvbudget::Headroom{*tokens};
   if (headroom.blocks(Tokens{1}, {budget.count}).count >= budget.count)
-    throw kvbudget::read::Error{{"", "--headroom", text, fmt::format("less than the budget of {}", budget), "lower it: with it, only a lone request could ever start"}};
+    throw kvbudget::read::Error{
+        {"", "--headroom", text, fmt::format("less than the budget of {}", budget), "lower it: with it, only a lone request could ever start"}};
   return headroom;
 }
 
 /// Admits what fits, in order, and says why the rest waits or can never fit.
 Json run(Scenario const& scenario, kvbudget::Headroom headroom, bool scan_on) {
-  kvbudget::AdmissionLimits const limits{.capacity = scenario.budget, .headroom = headroom, .classes = static_cast<std::uint32_t>(scenario.classes.size()),
+  kvbudget::AdmissionLimits const limits{.capacity = scenario.budget,
+                                         .headroom = headroom,
+                                         .classes = static_cast<std::uint32_t>(scenario.classes.size()),
                                          .max_live = static_cast<std::uint32_t>(std::max<std::size_t>(scenario.requests.size(), 1))};
   example::require_good(check(limits), {{".capacity", "budget_tokens"}, {".classes", "classes"}});
   kvbudget::AdmissionController gate{limits, kvbudget::policies::Plain{.order = {.scan_on = scan_on}}};
@@ -138,7 +149,8 @@ Json run(Scenario const& scenario, kvbudget::Headroom headroom, bool scan_on) {
   for (auto const& entry : scenario.requests) {
     auto const verdict = gate.submit({.prompt = entry.cached, .request_class = entry.request_class, .tag = tickets.size()});
     tickets.push_back(verdict.ticket);
-    if (verdict.rejected()) result["rejected"].push_back({{"id", entry.id}, {"why", name_of(verdict.reason)}, {"needed", verdict.needed}, {"limit", verdict.limit}});
+    if (verdict.rejected())
+      result["rejected"].push_back({{"id", entry.id}, {"why", name_of(verdict.reason)}, {"needed", verdict.needed}, {"limit", verdict.limit}});
   }
   std::vector<decltype(gate)::Lease> running;
   while (auto lease = gate.admit_next()) {
@@ -167,7 +179,9 @@ int main(int argc, char** argv) {
   app.add_option("SCENARIO", path, "a JSON file: budget_tokens and requests")->capture_default_str();
   app.add_option("--set", settings, "ID=TOKENS: change one request without editing the file; may be repeated")->allow_extra_args(false);
   example::add_whole(app, "--scale-context", scale, 1, 1'000'000, "multiply every request's cached tokens");
-  app.add_option("--order", order, "scan: later requests are still considered; strict: stop at the first that does not fit")->check(CLI::IsMember({"scan", "strict"}))->capture_default_str();
+  app.add_option("--order", order, "scan: later requests are still considered; strict: stop at the first that does not fit")
+      ->check(CLI::IsMember({"scan", "strict"}))
+      ->capture_default_str();
   app.add_option("--headroom", headroom, "tokens, or a percentage, that admission leaves unused")->capture_default_str();
   app.add_option("--model", device.model, "config.json: the budget is what the weights leave of the device");
   app.add_option("--gpu-memory", device.memory, "with --model: for example 80GiB");

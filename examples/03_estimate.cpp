@@ -33,13 +33,13 @@ struct Estimate {
   Tokens context{};
   std::string dtype{};
   Bytes weights{};
-  bool measured{};                // blocks as a server printed them, not from memory
-  kvbudget::Trail budget{};       // device memory to bytes for the cache, per rank
+  bool measured{};           // blocks as a server printed them, not from memory
+  kvbudget::Trail budget{};  // device memory to bytes for the cache, per rank
   kvbudget::StagePlan stage{};
   kvbudget::RequestCapacity capacity{};
   kvbudget::Growth whole{}, rank{};  // of the model, and of the rank that binds
-  Bytes request_total{};          // one request on all ranks, replicas included
-  Bytes pool_total{};             // bytes for the cache on all ranks
+  Bytes request_total{};             // one request on all ranks, replicas included
+  Bytes pool_total{};                // bytes for the cache on all ranks
 };
 
 Error missing(char const* field, char const* accepted, char const* next) { return Error{{"", field, "missing", accepted, next}}; }
@@ -51,7 +51,8 @@ Bytes weights_of(Options const& options) {
 }
 
 kvbudget::UsableFraction usable_of(Options const& options) {
-  if (!options.of_total.empty() && !options.of_free.empty()) throw Error{{"", "--of-free", "given beside --of-total", "one of the two", "say what the runtime's fraction is a fraction of"}};
+  if (!options.of_total.empty() && !options.of_free.empty())
+    throw Error{{"", "--of-free", "given beside --of-total", "one of the two", "say what the runtime's fraction is a fraction of"}};
   auto const share = [](std::string const& text, char const* option) {
     auto const found = kvbudget::read::share(text, option);
     if (found == kvbudget::Percent{}) throw Error{{"", option, text, "more than 0", "give the runtime's memory fraction, for example 0.92"}};
@@ -79,7 +80,8 @@ Bytes pool_of(Options const& options, Estimate& estimate) {
 /// The pool that so many printed blocks make. They mean the same to every runtime only where a block is of all layers.
 Bytes measured_pool(Options const& options, kvbudget::CacheSpec const& rank) {
   if (kvbudget::growth(rank).windowed != Bytes{} || kvbudget::growth(rank).fixed != Bytes{})
-    throw Error{{options.config, "--blocks", "given for a hybrid model", "a model whose layers all keep every token", "a hybrid's printed blocks depend on the runtime's layer groups; give --gpu-memory instead"}};
+    throw Error{{options.config, "--blocks", "given for a hybrid model", "a model whose layers all keep every token",
+                 "a hybrid's printed blocks depend on the runtime's layer groups; give --gpu-memory instead"}};
   return plan(rank, Bytes{}, {.block = {options.block_size}}).bytes_per_block * options.blocks;
 }
 
@@ -104,8 +106,13 @@ Estimate estimate_of(Options options) {
   Estimate estimate{.model = read_model(options)};
   auto const& spec = estimate.model.spec;
   estimate.dtype = dtype_of(options, estimate.model);
-  example::require_good(check(spec, options.sharding), {{".tensor", "--tp"}, {".pipeline", "--pp"}, {".context", "--cp"}, {".decode_context", "--dcp"}, {".head_dim", "--dtype " + options.dtype + ": head_dim"}});
-  if (options.context == 0 && !estimate.model.context) throw missing("--context", "the length of a request in tokens: the config does not say one", "add for example --context 8192");
+  example::require_good(check(spec, options.sharding), {{".tensor", "--tp"},
+                                                        {".pipeline", "--pp"},
+                                                        {".context", "--cp"},
+                                                        {".decode_context", "--dcp"},
+                                                        {".head_dim", "--dtype " + options.dtype + ": head_dim"}});
+  if (options.context == 0 && !estimate.model.context)
+    throw missing("--context", "the length of a request in tokens: the config does not say one", "add for example --context 8192");
   estimate.context = options.context != 0 ? Tokens{options.context} : *estimate.model.context;
 
   estimate.measured = options.blocks != 0 || options.block_size != 0;
@@ -113,7 +120,8 @@ Estimate estimate_of(Options options) {
     throw missing(options.blocks == 0 ? "--blocks" : "--block-size", "both --blocks and --block-size", "take the two from the server's log");
   if (estimate.measured) options.block = options.block_size;
   Bytes const pool = estimate.measured ? Bytes{} : pool_of(options, estimate);
-  kvbudget::PlanOptions const how{.block = {options.block}, .in_flight = {options.in_flight}, .max_requests = options.max_requests == 0 ? kvbudget::saturated_count : options.max_requests};
+  kvbudget::PlanOptions const how{
+      .block = {options.block}, .in_flight = {options.in_flight}, .max_requests = options.max_requests == 0 ? kvbudget::saturated_count : options.max_requests};
   example::require_good(check(spec, how), {});
   if (estimate.measured) {  // so many blocks on every stage, whatever a block weighs there
     for (std::uint32_t stage = options.sharding.pipeline; stage-- > 0;) {
@@ -134,8 +142,11 @@ Estimate estimate_of(Options options) {
 }
 
 Json growth_json(kvbudget::Growth const& growth) {
-  return {{"bytes_per_token", growth.is_uniform() ? Json(growth.growing) : Json(nullptr)}, {"growing_bytes", growth.growing}, {"growing_per_tokens", growth.per},
-          {"windowed_bytes_per_token", growth.windowed}, {"fixed_bytes_per_request", growth.fixed}};
+  return {{"bytes_per_token", growth.is_uniform() ? Json(growth.growing) : Json(nullptr)},
+          {"growing_bytes", growth.growing},
+          {"growing_per_tokens", growth.per},
+          {"windowed_bytes_per_token", growth.windowed},
+          {"fixed_bytes_per_request", growth.fixed}};
 }
 
 Json to_json(Options const& options, Estimate const& estimate) {
@@ -164,7 +175,8 @@ Json to_json(Options const& options, Estimate const& estimate) {
 std::string described(kvbudget::Growth const& growth) {
   std::string text;
   auto const add = [&](std::string const& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (growth.growing != Bytes{}) add(growth.per == Tokens{1} ? fmt::format("{:B} a token ({})", growth.growing, growth.growing) : fmt::format("{:B} every {}", growth.growing, growth.per));
+  if (growth.growing != Bytes{})
+    add(growth.per == Tokens{1} ? fmt::format("{:B} a token ({})", growth.growing, growth.growing) : fmt::format("{:B} every {}", growth.growing, growth.per));
   if (growth.windowed != Bytes{}) add(fmt::format("{:B} a token inside the window ({})", growth.windowed, growth.windowed));
   if (growth.fixed != Bytes{}) add(fmt::format("{:B} a request ({})", growth.fixed, growth.fixed));
   return text;
@@ -174,10 +186,14 @@ std::string ranks(Options const& options) { return kvbudget::write::counted(opti
 
 std::string what_it_keeps(kvbudget::CacheGroup const& group) {
   switch (group.keeps) {
-    case kvbudget::Keeps::everything: return "every token";
-    case kvbudget::Keeps::window: return fmt::format("a window of {}", group.span);
-    case kvbudget::Keeps::chunk: return fmt::format("a chunk of {}", group.span);
-    case kvbudget::Keeps::fixed: return "a state";
+    case kvbudget::Keeps::everything:
+      return "every token";
+    case kvbudget::Keeps::window:
+      return fmt::format("a window of {}", group.span);
+    case kvbudget::Keeps::chunk:
+      return fmt::format("a chunk of {}", group.span);
+    case kvbudget::Keeps::fixed:
+      return "a state";
   }
   return "";
 }
@@ -192,9 +208,11 @@ void print_factors(Options const& options, Estimate const& estimate) {
   fmt::print("  KV heads       {} for {} query heads; with a KV head each, {} a token\n", first.heads, estimate.model.attention_heads, ungrouped);
   fmt::print("  cache dtype    {}; in fp8, {}\n", estimate.dtype, described(growth(as_fp8)));
   fmt::print("  sharding       {}; a request takes {} on the one that binds, {} on all\n", ranks(options), estimate.capacity.resident, estimate.request_total);
-  fmt::print("  paging         a request of {} reserves {} more than it holds; the pool loses {} to whole blocks\n", estimate.context, estimate.capacity.reserved - estimate.capacity.resident, estimate.stage.plan.lost_in_pool());
+  fmt::print("  paging         a request of {} reserves {} more than it holds; the pool loses {} to whole blocks\n", estimate.context,
+             estimate.capacity.reserved - estimate.capacity.resident, estimate.stage.plan.lost_in_pool());
   for (auto const& group : estimate.stage.plan.groups)
-    if (group.group.keeps == kvbudget::Keeps::window) fmt::print("  window         of {}, and the {} a step computes of a request (--in-flight)\n", group.group.span, Tokens{options.in_flight});
+    if (group.group.keeps == kvbudget::Keeps::window)
+      fmt::print("  window         of {}, and the {} a step computes of a request (--in-flight)\n", group.group.span, Tokens{options.in_flight});
   fmt::print("  left out       allocator fragmentation, the runtime's metadata, and prefix sharing, which lets more in\n");
   fmt::print("  confirm it     with the runtime's own accounting: --blocks N --block-size B from its log replace this estimate\n");
 }
@@ -207,9 +225,11 @@ void print(Options const& options, Estimate const& estimate) {
   if (estimate.measured)
     fmt::print("per rank, as the server printed it\n");
   else
-    fmt::print("per rank (tensor {} x pipeline {} x context {}; stage {} binds; weights split evenly)\n{}\n", options.sharding.tensor, options.sharding.pipeline, options.sharding.context, estimate.stage.rank.stage, estimate.budget);
+    fmt::print("per rank (tensor {} x pipeline {} x context {}; stage {} binds; weights split evenly)\n{}\n", options.sharding.tensor,
+               options.sharding.pipeline, options.sharding.context, estimate.stage.rank.stage, estimate.budget);
   fmt::print("{}\n", estimate.capacity.trail);
-  for (auto const& group : plan.groups) fmt::print("\nblocks of a request, in layers that keep {}\n{}\n", what_it_keeps(group.group), plan.explain(group, estimate.context));
+  for (auto const& group : plan.groups)
+    fmt::print("\nblocks of a request, in layers that keep {}\n{}\n", what_it_keeps(group.group), plan.explain(group, estimate.context));
   fmt::print("\nin total, {}\n", ranks(options));
   if (!estimate.measured) {
     fmt::print("{:<40}  {:.2GiB}\n", "device memory", kvbudget::read::bytes(options.memory, "--gpu-memory") * options.sharding.ranks());
@@ -232,7 +252,8 @@ int main(int argc, char** argv) {
   auto const most = example::most_tokens;
   app.add_option("CONFIG", options.config, "a Hugging Face config.json")->required();
   auto* const memory = app.add_option("--gpu-memory", options.memory, "of one device, for example 80GiB");
-  auto* const weights = app.add_option("--weights", options.weights, "of the whole model, for example 16GiB; read from model.safetensors.index.json where it is beside the config");
+  auto* const weights = app.add_option("--weights", options.weights,
+                                       "of the whole model, for example 16GiB; read from model.safetensors.index.json where it is beside the config");
   example::add_whole(app, "--context", options.context, 1, most, "tokens of one request; the model's context unless told");
   auto* const of_total = app.add_option("--of-total", options.of_total, "usable fraction of the memory (vLLM, SGLang); 1.0 unless told");
   auto* const of_free = app.add_option("--of-free", options.of_free, "usable fraction of what is free after the weights (TensorRT-LLM, LMDeploy)");
@@ -265,8 +286,9 @@ int main(int argc, char** argv) {
       print(options, estimate);
     if (estimate.capacity.requests >= options.require_requests) return 0;
     Bytes const needed = estimate.stage.plan.bytes_for(options.require_requests, estimate.context);
-    fmt::print(stderr, "kvbudget_estimate: {} of {} fit, --require-requests {}; the cache would need {} a rank and has {}\n", kvbudget::write::counted(estimate.capacity.requests, "request", "requests"), estimate.context,
-               options.require_requests, needed, estimate.stage.plan.pool);
+    fmt::print(stderr, "kvbudget_estimate: {} of {} fit, --require-requests {}; the cache would need {} a rank and has {}\n",
+               kvbudget::write::counted(estimate.capacity.requests, "request", "requests"), estimate.context, options.require_requests, needed,
+               estimate.stage.plan.pool);
     return 1;
   });
 }

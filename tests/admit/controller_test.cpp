@@ -44,7 +44,7 @@ TEST_CASE("what can never fit counts max_new, look-ahead and branches, rounded u
   REQUIRE(submit({.prompt = 100_tokens, .max_new = 61_tokens}) == Reason::exceeds_capacity);
   REQUIRE(submit({.prompt = 100_tokens, .max_new = 56_tokens, .lookahead = 4_tokens}) == Reason::in_queue);
   REQUIRE(submit({.prompt = 100_tokens, .max_new = 57_tokens, .lookahead = 4_tokens}) == Reason::exceeds_capacity);
-  REQUIRE(submit({.prompt = 160_tokens, .lookahead = 4_tokens}) == Reason::in_queue);  // max_new 0: the prompt alone
+  REQUIRE(submit({.prompt = 160_tokens, .lookahead = 4_tokens}) == Reason::in_queue);                       // max_new 0: the prompt alone
   REQUIRE(submit({.prompt = 96_tokens, .max_new = 32_tokens, .branches = 2}) == Reason::in_queue);          // 6 shared + 2 x 2
   REQUIRE(submit({.prompt = 96_tokens, .max_new = 33_tokens, .branches = 2}) == Reason::exceeds_capacity);  // 6 shared + 2 x 3
   REQUIRE(submit({.prompt = Tokens::max(), .max_new = 1_tokens}) == Reason::exceeds_capacity);
@@ -59,7 +59,7 @@ TEST_CASE("headroom rounds up, is kept free by admission, and is waived when not
   REQUIRE(whole);
   whole.finish();
   gate.submit(ask(16));
-  gate.submit(ask(96));   // 6 of the 7 left, and 1 stays free
+  gate.submit(ask(96));  // 6 of the 7 left, and 1 stays free
   gate.submit(ask(1));
   auto leases = admit_all(gate);
   REQUIRE(leases.size() == 2);
@@ -109,7 +109,10 @@ TEST_CASE("a lease's end frees its room at once, however it ends") {
     gate.submit({.prompt = 100_tokens, .request_class = Kind::document});
     return gate.admit_next();
   };
-  { auto lease = give(); REQUIRE(gate.pool().supply.available() == 0_blocks); }
+  {
+    auto lease = give();
+    REQUIRE(gate.pool().supply.available() == 0_blocks);
+  }
   REQUIRE(gate.pool().supply.available() == 100_blocks);
   auto lease = give();
   lease.finish();
@@ -377,16 +380,20 @@ TEST_CASE("bad limits are listed, and a controller built on them rejects everyth
     AdmissionLimits limits;
     std::string field;
   };
-  auto const bad = GENERATE(Case{{}, ".capacity"}, Case{{.capacity = 0_tokens}, ".capacity"}, Case{{.capacity = Tokens::max()}, ".capacity"}, Case{{.capacity = 100_tokens, .headroom = 100_tokens}, ".headroom"},
-                            Case{{.capacity = 100_tokens, .headroom = 100_percent}, ".headroom"}, Case{{.capacity = 100_tokens, .headroom = Percent{-1}}, ".headroom"}, Case{{.capacity = 100_tokens, .classes = 0}, ".classes"},
-                            Case{{.capacity = 100_tokens, .classes = 4'000'000'000}, ".classes"}, Case{{.capacity = 100_tokens, .max_live = 0}, ".max_live"}, Case{{.capacity = 100_tokens, .max_live = 4'000'000'000}, ".max_live"},
-                            Case{{.capacity = 100_blocks}, ".footprint"}, Case{{.capacity = 15_tokens, .footprint = paged(16_tokens)}, ".capacity"}, Case{{.capacity = 100_tokens, .footprint = paged(0_tokens)}, ".block"},
-                            Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}}}, ".more_pools"},
-                            Case{{.capacity = 100_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".capacity"},
-                            Case{{.capacity = 100_blocks, .headroom = 1_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".headroom"},
-                            Case{{.capacity = 100_blocks, .footprint = {.groups = {{.blocks_per_entry = 0}}}}, ".blocks_per_entry"},
-                            Case{{.capacity = 100_blocks, .footprint = {.groups = {fixed_group(0_blocks)}}}, ".fixed"}, Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(1_tokens, 9)}}}, ".pool"},
-                            Case{{.capacity = 100_tokens, .more_pools = {{}, {}, {}, {}, {}, {}, {}, {}}}, ".more_pools"});
+  auto const bad = GENERATE(
+      Case{{}, ".capacity"}, Case{{.capacity = 0_tokens}, ".capacity"}, Case{{.capacity = Tokens::max()}, ".capacity"},
+      Case{{.capacity = 100_tokens, .headroom = 100_tokens}, ".headroom"}, Case{{.capacity = 100_tokens, .headroom = 100_percent}, ".headroom"},
+      Case{{.capacity = 100_tokens, .headroom = Percent{-1}}, ".headroom"}, Case{{.capacity = 100_tokens, .classes = 0}, ".classes"},
+      Case{{.capacity = 100_tokens, .classes = 4'000'000'000}, ".classes"}, Case{{.capacity = 100_tokens, .max_live = 0}, ".max_live"},
+      Case{{.capacity = 100_tokens, .max_live = 4'000'000'000}, ".max_live"}, Case{{.capacity = 100_blocks}, ".footprint"},
+      Case{{.capacity = 15_tokens, .footprint = paged(16_tokens)}, ".capacity"}, Case{{.capacity = 100_tokens, .footprint = paged(0_tokens)}, ".block"},
+      Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}}}, ".more_pools"},
+      Case{{.capacity = 100_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".capacity"},
+      Case{{.capacity = 100_blocks, .headroom = 1_tokens, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}}, ".headroom"},
+      Case{{.capacity = 100_blocks, .footprint = {.groups = {{.blocks_per_entry = 0}}}}, ".blocks_per_entry"},
+      Case{{.capacity = 100_blocks, .footprint = {.groups = {fixed_group(0_blocks)}}}, ".fixed"},
+      Case{{.capacity = 100_blocks, .footprint = {.groups = {full_group(1_tokens, 9)}}}, ".pool"},
+      Case{{.capacity = 100_tokens, .more_pools = {{}, {}, {}, {}, {}, {}, {}, {}}}, ".more_pools"});
   REQUIRE_FALSE(check(bad.limits).empty());
   REQUIRE(std::string{check(bad.limits)[0].field} == bad.field);
   AdmissionController gate{bad.limits};
@@ -578,7 +585,9 @@ TEST_CASE("a class at its limit is passed by, and stops nobody, even in strict o
 }
 
 TEST_CASE("growth says what it took, which pool was short, and how far it could go") {
-  AdmissionLimits const limits{.capacity = 10_blocks, .footprint = {.groups = {full_group(16_tokens), full_group(4_tokens, 1)}}, .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
+  AdmissionLimits const limits{.capacity = 10_blocks,
+                               .footprint = {.groups = {full_group(16_tokens), full_group(4_tokens, 1)}},
+                               .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
   AdmissionController gate{limits};
   gate.submit(ask(16, 20));
   gate.submit(ask(16, 20));
@@ -623,7 +632,8 @@ struct Liar {
 
 TEST_CASE("a source that gives less than it says starts nothing, and growth preempts the asker") {
   bool gives = false;
-  AdmissionController gate{{.capacity = 10_blocks, .footprint = paged(1_tokens), .more_pools = {{.capacity = 10_blocks}}}, policies::Plain{}, {Liar{&gives}, Liar{&gives}}};
+  AdmissionController gate{
+      {.capacity = 10_blocks, .footprint = paged(1_tokens), .more_pools = {{.capacity = 10_blocks}}}, policies::Plain{}, {Liar{&gives}, Liar{&gives}}};
   gate.submit(ask(5, 5));
   REQUIRE_FALSE(gate.admit_next());
   REQUIRE(gate.queued() == 1);
@@ -646,7 +656,8 @@ TEST_CASE("blocks taken of one pool are given back when another has none") {
     bool take(Blocks blocks) { return (!gives || *gives) && shared.take(blocks); }
     void give(Blocks blocks) { shared.give(blocks); }
   };
-  AdmissionController gate{{.capacity = 8_blocks, .footprint = {.groups = {full_group(), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 8_blocks}}}, policies::Plain{},
+  AdmissionController gate{{.capacity = 8_blocks, .footprint = {.groups = {full_group(), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 8_blocks}}},
+                           policies::Plain{},
                            {Either{{&first}, nullptr}, Either{{&second}, &gives}}};
   gate.submit(ask(5));
   REQUIRE_FALSE(gate.admit_next());
@@ -663,7 +674,8 @@ struct Callback {
 }  // namespace
 
 TEST_CASE("an observer may call the controller back from any event") {
-  auto const when = GENERATE(EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted, EventKind::completed, EventKind::cancelled);
+  auto const when = GENERATE(EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted, EventKind::completed,
+                             EventKind::cancelled);
   AdmissionController<policies::Plain, Counter, Callback> gate{{.capacity = 20_tokens, .max_live = 4}};
   gate.observer().call = [&](Event const& event) {
     if (event.kind == when) gate.cancel(event.ticket);

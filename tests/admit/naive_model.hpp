@@ -39,7 +39,8 @@ struct Limits {
 };
 
 struct Account {
-  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, preempted = 0, recomputed = 0, peak_tokens = 0, peak_held = 0, peak_requests = 0;
+  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, preempted = 0, recomputed = 0,
+                peak_tokens = 0, peak_held = 0, peak_requests = 0;
 };
 
 template <class Items>
@@ -113,8 +114,7 @@ class Model {
     Reason reason = Reason::in_queue;
     for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
       if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) reason = Reason::exceeds_capacity;
-    if (reason == Reason::in_queue && queue.size() + running.size() == limits_.max_live)
-      reason = Reason::queue_full;
+    if (reason == Reason::in_queue && queue.size() + running.size() == limits_.max_live) reason = Reason::queue_full;
     if (reason != Reason::in_queue)
       ++account.rejected;
     else

@@ -17,24 +17,36 @@ struct World {
   std::uint64_t next_id = 1;
   std::uint64_t now = 0;
 
-  explicit World(naive::Limits const& of)
-      : limits{of},
-        model{of},
-        gate{limits_of(of), policies::Plain{.order = {.scan_on = of.scan_on}}} {}
+  explicit World(naive::Limits const& of) : limits{of}, model{of}, gate{limits_of(of), policies::Plain{.order = {.scan_on = of.scan_on}}} {}
 
   static AdmissionLimits limits_of(naive::Limits const& of) {
-    AdmissionLimits limits{.capacity = Blocks{of.pools[0].blocks}, .headroom = Blocks{of.pools[0].headroom}, .footprint = {.groups = {}, .in_flight = Tokens{of.in_flight}},
-                           .classes = std::uint32_t(of.classes), .max_live = std::uint32_t(of.max_live)};
-    for (std::size_t i = 1; i < of.pools.size(); ++i) limits.more_pools.push_back({.capacity = Blocks{of.pools[i].blocks}, .headroom = Blocks{of.pools[i].headroom}});
+    AdmissionLimits limits{.capacity = Blocks{of.pools[0].blocks},
+                           .headroom = Blocks{of.pools[0].headroom},
+                           .footprint = {.groups = {}, .in_flight = Tokens{of.in_flight}},
+                           .classes = std::uint32_t(of.classes),
+                           .max_live = std::uint32_t(of.max_live)};
+    for (std::size_t i = 1; i < of.pools.size(); ++i)
+      limits.more_pools.push_back({.capacity = Blocks{of.pools[i].blocks}, .headroom = Blocks{of.pools[i].headroom}});
     for (auto const& group : of.groups)
-      limits.footprint.groups.push_back({.keeps = group.block == 0 ? Keeps::fixed : group.window == 0 ? Keeps::everything : Keeps::window, .pool = std::uint32_t(group.pool), .block = Tokens{std::max<std::uint64_t>(group.block, 1)},
-                                         .span = Tokens{group.window}, .fixed = Blocks{group.fixed}, .blocks_per_entry = group.factor});
+      limits.footprint.groups.push_back({.keeps = group.block == 0    ? Keeps::fixed
+                                                  : group.window == 0 ? Keeps::everything
+                                                                      : Keeps::window,
+                                         .pool = std::uint32_t(group.pool),
+                                         .block = Tokens{std::max<std::uint64_t>(group.block, 1)},
+                                         .span = Tokens{group.window},
+                                         .fixed = Blocks{group.fixed},
+                                         .blocks_per_entry = group.factor});
     return limits;
   }
 
   void submit(naive::Item item) {
     item.id = next_id++;
-    auto const verdict = gate.submit({.prompt = {item.prompt}, .max_new = {item.max_new}, .request_class = item.group, .branches = std::uint32_t(item.branches), .lookahead = {item.lookahead}, .tag = item.id});
+    auto const verdict = gate.submit({.prompt = {item.prompt},
+                                      .max_new = {item.max_new},
+                                      .request_class = item.group,
+                                      .branches = std::uint32_t(item.branches),
+                                      .lookahead = {item.lookahead},
+                                      .tag = item.id});
     REQUIRE(verdict.reason == model.submit(item));
     if (verdict.queued()) tickets[item.id] = verdict.ticket;
   }
@@ -118,22 +130,45 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
       limits.pools.push_back({blocks, upto(blocks - 1) / 3});
       for (std::uint64_t group = 0, groups = 1 + upto(1); group < groups; ++group) {
         bool const fixed = upto(4) == 0;
-        limits.groups.push_back({.pool = pool, .block = fixed ? 0 : upto(1) ? 1 : 1 + upto(7), .window = upto(2) ? 0 : 1 + upto(30), .fixed = 1 + upto(2), .factor = upto(2) ? 1 : 1 + upto(2)});
+        limits.groups.push_back({.pool = pool,
+                                 .block = fixed     ? 0
+                                          : upto(1) ? 1
+                                                    : 1 + upto(7),
+                                 .window = upto(2) ? 0 : 1 + upto(30),
+                                 .fixed = 1 + upto(2),
+                                 .factor = upto(2) ? 1 : 1 + upto(2)});
       }
     }
     World world{limits};
     for (int operation = 0; operation < 300; ++operation) {
       std::uint64_t const id = world.next_id > 12 ? world.next_id - upto(12) : upto(world.next_id);
       switch (upto(9)) {
-        case 0: world.gate.begin_step(++world.now), world.model.begin_step(); break;
+        case 0:
+          world.gate.begin_step(++world.now), world.model.begin_step();
+          break;
         case 1:
-        case 2: world.submit({.id = 0, .prompt = 1 + upto(60), .max_new = upto(30), .lookahead = upto(1) * upto(4), .branches = upto(3) ? 1 : 1 + upto(3), .group = upto(world.limits.classes - 1)}); break;
+        case 2:
+          world.submit({.id = 0,
+                        .prompt = 1 + upto(60),
+                        .max_new = upto(30),
+                        .lookahead = upto(1) * upto(4),
+                        .branches = upto(3) ? 1 : 1 + upto(3),
+                        .group = upto(world.limits.classes - 1)});
+          break;
         case 3:
-        case 4: world.admit(); break;
+        case 4:
+          world.admit();
+          break;
         case 5:
-        case 6: world.grow(id, upto(3) ? 1 : upto(20)); break;
-        case 7: world.drop(id); break;
-        case 8: world.leave(id, upto(1) == 1); break;
+        case 6:
+          world.grow(id, upto(3) ? 1 : upto(20));
+          break;
+        case 7:
+          world.drop(id);
+          break;
+        case 8:
+          world.leave(id, upto(1) == 1);
+          break;
         case 9:
           for (std::uint64_t each = 1; each < world.next_id; ++each)
             if (world.leases.contains(each)) world.grow(each, 1);

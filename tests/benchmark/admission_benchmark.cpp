@@ -40,7 +40,9 @@ void grow_a_token(benchmark::State& state) {
 BENCHMARK(grow_a_token);
 
 void kv_bytes_of_a_hybrid(benchmark::State& state) {
-  CacheSpec const gemma{.layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, 1'024_tokens), full_attention({.kv_heads = 16, .head_dim = 128})}), .dtype = bf16};
+  CacheSpec const gemma{
+      .layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, 1'024_tokens), full_attention({.kv_heads = 16, .head_dim = 128})}),
+      .dtype = bf16};
   std::uint64_t tokens = 0;
   for (auto _ : state) benchmark::DoNotOptimize(kv_bytes(gemma, Tokens{++tokens}));
 }

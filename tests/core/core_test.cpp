@@ -37,7 +37,8 @@ static_assert(part_up(17_B, 4) == 5_B && part_up(17_B, 0) == Bytes::max());
 
 // ---- dtypes: facts vllm.md A3 to A5, llama_cpp.md section 1 ----
 static_assert(vector_bytes(bf16, 128) == 256_B && vector_bytes(fp8, 128) == 128_B && vector_bytes(bytes_per_element(2), 128) == 256_B);
-static_assert(vector_bytes(q8_0, 128) == 136_B && vector_bytes(q5_1, 128) == 96_B && vector_bytes(q5_0, 128) == 88_B && vector_bytes(q4_1, 128) == 80_B && vector_bytes(q4_0, 128) == 72_B);
+static_assert(vector_bytes(q8_0, 128) == 136_B && vector_bytes(q5_1, 128) == 96_B && vector_bytes(q5_0, 128) == 88_B && vector_bytes(q4_1, 128) == 80_B &&
+              vector_bytes(q4_0, 128) == 72_B);
 static_assert(vector_bytes(nvfp4, 128) == 72_B && vector_bytes(int8_per_token_head, 128) == 132_B && vector_bytes(int4_per_token_head, 128) == 68_B);
 static_assert(!divides(q8_0, 80) && vector_bytes(q8_0, 80) == Bytes::max() && vector_bytes(DType{}, 128) == Bytes::max());
 static_assert(!bytes_per_element(0).is_set() && !bytes_per_element(-2).is_set() && !bytes_per_element(1 << 20).is_set());
@@ -50,13 +51,16 @@ static_assert(chunk_group(8'192_tokens, 16_tokens).most(1'000'000_tokens, 8'192_
 static_assert(fixed_group(3_blocks).most(1'000'000_tokens, 1_tokens) == 3_blocks);
 static_assert(Footprint{}.most(0, 100_tokens) == 100_blocks, "a token budget has blocks of one token");
 static_assert(paged(16_tokens).most(0, Tokens::max()) == Blocks::max(), "a need too large to count never fits");
-static_assert(check(Footprint{}).empty() && !check(Footprint{.groups = {{.block = 0_tokens}}}).empty() && !check(Footprint{.groups = {window_group(0_tokens)}}).empty());
+static_assert(check(Footprint{}).empty() && !check(Footprint{.groups = {{.block = 0_tokens}}}).empty() &&
+              !check(Footprint{.groups = {window_group(0_tokens)}}).empty());
 
 // ---- complaints and in-place vectors ----
-static_assert([] {
-  InplaceVector<int, 2> two{1, 2, 3};
-  return two.size() == 2 && two.overflowed() && two.lost == 1 && two[1] == 2;
-}(), "what does not fit is counted");
+static_assert(
+    [] {
+      InplaceVector<int, 2> two{1, 2, 3};
+      return two.size() == 2 && two.overflowed() && two.lost == 1 && two[1] == 2;
+    }(),
+    "what does not fit is counted");
 
 // ---- supply ----
 static_assert(Supply{.clean = 3_blocks, .cached_idle = 2_blocks, .in_flight = 9_blocks, .reserved = 9_blocks}.available() == 5_blocks);
@@ -71,7 +75,8 @@ TEST_CASE("the most a windowed or chunked group holds is reached and never passe
   auto const block = GENERATE(1, 3, 4, 16);
   auto const span = GENERATE(1, 4, 7, 16, 33);
   auto const chunked = GENERATE(false, true);
-  CacheGroup const group = chunked ? chunk_group(Tokens{std::uint64_t(span)}, Tokens{std::uint64_t(block)}) : window_group(Tokens{std::uint64_t(span)}, Tokens{std::uint64_t(block)});
+  CacheGroup const group = chunked ? chunk_group(Tokens{std::uint64_t(span)}, Tokens{std::uint64_t(block)})
+                                   : window_group(Tokens{std::uint64_t(span)}, Tokens{std::uint64_t(block)});
   for (std::uint64_t in_flight : {1U, 5U, 16U}) {
     Blocks most_held{};
     for (std::uint64_t length = 1; length <= 400; ++length) {
@@ -99,7 +104,7 @@ TEST_CASE("a windowed group holds what vLLM's rule says, token by token") {
 TEST_CASE("branches share the prompt's whole blocks and nothing else") {
   Footprint const pages = paged(16_tokens);
   REQUIRE(pages.most(0, Sequences{.length = 40_tokens, .shared = 40_tokens, .branches = 1}) == 3_blocks);
-  REQUIRE(pages.most(0, Sequences{.length = 40_tokens, .shared = 40_tokens, .branches = 4}) == 6_blocks);   // 2 shared, 4 last ones
+  REQUIRE(pages.most(0, Sequences{.length = 40_tokens, .shared = 40_tokens, .branches = 4}) == 6_blocks);    // 2 shared, 4 last ones
   REQUIRE(pages.most(0, Sequences{.length = 100_tokens, .shared = 40_tokens, .branches = 4}) == 22_blocks);  // 2 + 4 x 5
   Footprint const window{.groups = {window_group(16_tokens, 16_tokens)}, .in_flight = 1_tokens};
   REQUIRE(window.most(0, Sequences{.length = 100_tokens, .shared = 40_tokens, .branches = 4}) == 8_blocks);
@@ -131,13 +136,27 @@ TEST_CASE("the trail's explanation is its result") {
     auto const& step = trail.steps[i];
     auto const before = trail.steps[i - 1].result;
     switch (step.operation) {
-      case Operation::start: FAIL("only the first step starts"); break;
-      case Operation::subtract: REQUIRE(step.result == before - step.operand); break;
-      case Operation::share_down: REQUIRE(step.result == before / 1'000'000 * step.operand + before % 1'000'000 * step.operand / 1'000'000); break;
-      case Operation::multiply: REQUIRE(step.result == before * step.operand); break;
-      case Operation::divide_down: REQUIRE(step.result == before / step.operand); break;
-      case Operation::divide_up: REQUIRE(step.result == (before + step.operand - 1) / step.operand); break;
-      case Operation::at_most: REQUIRE(step.result == std::min(before, step.operand)); break;
+      case Operation::start:
+        FAIL("only the first step starts");
+        break;
+      case Operation::subtract:
+        REQUIRE(step.result == before - step.operand);
+        break;
+      case Operation::share_down:
+        REQUIRE(step.result == before / 1'000'000 * step.operand + before % 1'000'000 * step.operand / 1'000'000);
+        break;
+      case Operation::multiply:
+        REQUIRE(step.result == before * step.operand);
+        break;
+      case Operation::divide_down:
+        REQUIRE(step.result == before / step.operand);
+        break;
+      case Operation::divide_up:
+        REQUIRE(step.result == (before + step.operand - 1) / step.operand);
+        break;
+      case Operation::at_most:
+        REQUIRE(step.result == std::min(before, step.operand));
+        break;
     }
   }
 }

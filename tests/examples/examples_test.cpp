@@ -55,7 +55,9 @@ TEST_CASE("the lesson shows the formula, its assumptions and the growth") {
   REQUIRE(has(ran, "bytes = cached tokens x layers x 2 (key and value) x KV heads x head dim x bytes per element"));
   REQUIRE(has(ran, "one token: 32 x 2 x 8 x 128 x 2 = 131,072 B = 128 KiB"));
   REQUIRE(has(ran, "layers              32\nKV heads            8\nhead dim            128\nbytes per element   2\n"));
-  REQUIRE(has(ran, "          100       12.5 MiB     0.01 GiB     1x\n        1,000      125.0 MiB     0.12 GiB    10x\n        8,000     1000.0 MiB     0.98 GiB    80x\n"));
+  REQUIRE(has(ran,
+              "          100       12.5 MiB     0.01 GiB     1x\n        1,000      125.0 MiB     0.12 GiB    10x\n        8,000     1000.0 MiB     0.98 GiB   "
+              " 80x\n"));
   REQUIRE(has(ran, "eight requests of 8,000 tokens: 7.8 GiB, before allocator overhead and other runtime memory"));
 }
 
@@ -67,12 +69,16 @@ TEST_CASE("the lesson's bar moves with the cached tokens") {
 }
 
 TEST_CASE("the lesson puts requests side by side, each with a cache of its own") {
-  REQUIRE(has(lesson(""), "A [#.......................................] 100 tokens = 12.5 MiB\nB [########################################] 8,000 tokens = 1000 MiB\ntogether 1012.5 MiB"));
+  REQUIRE(has(lesson(""),
+              "A [#.......................................] 100 tokens = 12.5 MiB\nB [########################################] 8,000 tokens = 1000 "
+              "MiB\ntogether 1012.5 MiB"));
   REQUIRE(has(lesson("--request 2000 --request 4000 --request 8000"), "together 1.71 GiB"));
 }
 
 TEST_CASE("the lesson shows both sides of the trade") {
-  REQUIRE(has(lesson(""), "           100                        100                  5,050          12.5 MiB\n         1,000                      1,000                500,500           125 MiB"));
+  REQUIRE(has(lesson(""),
+              "           100                        100                  5,050          12.5 MiB\n         1,000                      1,000                "
+              "500,500           125 MiB"));
 }
 
 TEST_CASE("the lesson takes other assumptions, and refuses impossible ones") {
@@ -155,9 +161,11 @@ TEST_CASE("the lab refuses bad scenarios by field, value, range and next step") 
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a"}]})"), {"requests[0].cached_tokens is missing or null"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_tokens": 0}]})"), {"requests[0].cached_tokens is 0", "from 1"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": 7, "cached_tokens": 1}]})"), {"requests[0].id is 7", "a text"});
-  refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_tokens": 1}, {"id": "a", "cached_tokens": 1}]})"), {"requests[1].id is \"a\"", "rename"});
+  refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_tokens": 1}, {"id": "a", "cached_tokens": 1}]})"),
+          {"requests[1].id is \"a\"", "rename"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [{"id": "a", "cached_token": 1}]})"), {"requests[0].cached_token is 1", "id, cached_tokens, class"});
-  refused(scenario(R"({"budget_tokens": 10, "classes": ["interactive"], "requests": [{"id": "a", "cached_tokens": 1, "class": "bulk"}]})"), {"requests[0].class is \"bulk\"", "accepted: interactive", "next:"});
+  refused(scenario(R"({"budget_tokens": 10, "classes": ["interactive"], "requests": [{"id": "a", "cached_tokens": 1, "class": "bulk"}]})"),
+          {"requests[0].class is \"bulk\"", "accepted: interactive", "next:"});
   refused(scenario(R"({"budget_tokens": 10, "classes": ["a", "a"], "requests": []})"), {"classes is \"a\"", "each once"});
   refused(scenario(R"({"budget_tokens": 10, "classes": [], "requests": []})"), {"classes is 0", "1 to 65536"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [], "two\nlines": 1})"), {"two?lines is 1"});
@@ -176,7 +184,8 @@ TEST_CASE("the lab refuses bad arguments") {
   refused(examples + "kvbudget_lab --set a=many", {"--set a is \"many\""});
   refused(examples + "kvbudget_lab --headroom 12000", {"--headroom is 12000", "less than the budget of 12,000 tokens", "next:"});
   refused(examples + "kvbudget_lab --headroom 100%", {"--headroom is 100%"});
-  for (std::string const bad : {"some", "0.05", "-5", "101%"}) refused(examples + "kvbudget_lab --headroom " + bad, {"--headroom is \"" + bad + "\"", "or a percentage"});
+  for (std::string const bad : {"some", "0.05", "-5", "101%"})
+    refused(examples + "kvbudget_lab --headroom " + bad, {"--headroom is \"" + bad + "\"", "or a percentage"});
   refused(examples + "kvbudget_lab --order random", {"--order"});
   refused(examples + "kvbudget_lab --scale-context 0", {"--scale-context"});
   refused(examples + "kvbudget_lab --gpu-memory 80GiB", {"--model is missing"});
@@ -198,10 +207,13 @@ TEST_CASE("the estimate gives each step, per rank and in total, and what it leav
   Ran const ran = estimate(llama_on_80 + "--tp 2");
   REQUIRE(ran.code == 0);
   for (auto const* text :
-       {"131,072 B a token (128 KiB)", "65,536 B a token (64 KiB)", "device memory                             80 GiB", "weights                                 - 8 GiB            = 72 GiB", "/ 1 MiB            = 73,728 blocks",
-        "/ 512 blocks       = 144 requests", "x 8,192 tokens     = 1,179,648 tokens", "tokens per block                        / 16 tokens        = 512 blocks (up)", "in total, 2 ranks",
-        "device memory                             160.00 GiB", "bytes for the cache                       144.00 GiB", "KV heads       8 for 32 query heads; with a KV head each, 512 KiB a token", "in fp8, 65,536 B a token (64 KiB)",
-        "512 MiB on the one that binds, 1 GiB on all", "left out       allocator fragmentation, the runtime's metadata, and prefix sharing", "--blocks N --block-size B"})
+       {"131,072 B a token (128 KiB)", "65,536 B a token (64 KiB)", "device memory                             80 GiB",
+        "weights                                 - 8 GiB            = 72 GiB", "/ 1 MiB            = 73,728 blocks", "/ 512 blocks       = 144 requests",
+        "x 8,192 tokens     = 1,179,648 tokens", "tokens per block                        / 16 tokens        = 512 blocks (up)", "in total, 2 ranks",
+        "device memory                             160.00 GiB", "bytes for the cache                       144.00 GiB",
+        "KV heads       8 for 32 query heads; with a KV head each, 512 KiB a token", "in fp8, 65,536 B a token (64 KiB)",
+        "512 MiB on the one that binds, 1 GiB on all", "left out       allocator fragmentation, the runtime's metadata, and prefix sharing",
+        "--blocks N --block-size B"})
     REQUIRE(has(ran, text));
 }
 
@@ -224,7 +236,8 @@ TEST_CASE("the estimate's JSON has the bytes per token, whole and per rank") {
 }
 
 TEST_CASE("a model with windows has no bytes per token: null, and its parts") {
-  std::string const path = scratch("mistral.json", R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+  std::string const path =
+      scratch("mistral.json", R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
     "max_position_embeddings": 32768, "sliding_window": 4096, "torch_dtype": "bfloat16"})");
   Json const out = json_of(estimate(path + " --gpu-memory 80GiB --weights 16GiB --json"));
   REQUIRE(out["bytes_per_token"] == nullptr);
@@ -237,9 +250,12 @@ TEST_CASE("a model with windows has no bytes per token: null, and its parts") {
 }
 
 TEST_CASE("the estimate says how a number came about, and what is uncertain") {
-  REQUIRE(has(estimate(llama + "--gpu-memory 80GiB --weights 160GiB --context 8192"), "weights                                 - 160 GiB          = 0 B, short by 80 GiB"));
+  REQUIRE(has(estimate(llama + "--gpu-memory 80GiB --weights 160GiB --context 8192"),
+              "weights                                 - 160 GiB          = 0 B, short by 80 GiB"));
   REQUIRE(has(estimate(llama + "--gpu-memory 80GiB --weights 16GiB --context 200000"), "note: a context of 200,000 tokens is more than the 131,072 tokens"));
-  std::string const path = scratch("float32.json", R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "torch_dtype": "float32"})");
+  std::string const path = scratch(
+      "float32.json",
+      R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "torch_dtype": "float32"})");
   Ran const two_bytes = estimate(path + " --gpu-memory 80GiB --weights 16GiB --context 8192");
   REQUIRE(has(two_bytes, "cache dtype 2 bytes an element"));
   REQUIRE(has(two_bytes, "131,072 B a token"));
@@ -249,7 +265,9 @@ TEST_CASE("the estimate says how a number came about, and what is uncertain") {
 }
 
 TEST_CASE("the two fractions of the field are two options") {
-  auto const pool = [](std::string const& arguments) { return json_of(estimate(llama + "--context 8192 --gpu-memory 80GiB --weights 20GiB --json " + arguments))["pool_bytes_total"].get<std::uint64_t>() >> 30; };
+  auto const pool = [](std::string const& arguments) {
+    return json_of(estimate(llama + "--context 8192 --gpu-memory 80GiB --weights 20GiB --json " + arguments))["pool_bytes_total"].get<std::uint64_t>() >> 30;
+  };
   REQUIRE(pool("") == 60);
   REQUIRE(pool("--of-total 0.9") == 52);
   REQUIRE(pool("--of-free 0.9") == 54);
@@ -272,7 +290,9 @@ TEST_CASE("a server's printed blocks replace the estimate") {
   REQUIRE(out["requests"] == 27'441 / 512);
   REQUIRE(estimate(llama + "--context 8192 --blocks 27441 --block-size 16").code == 0);
   // 405B on four stages of 31, 32, 32 and 31 layers: 1,000 blocks are 1,000 blocks on each.
-  std::string const path = scratch("405b.json", R"({"model_type": "llama", "num_hidden_layers": 126, "hidden_size": 16384, "num_attention_heads": 128, "num_key_value_heads": 8, "torch_dtype": "bfloat16"})");
+  std::string const path = scratch(
+      "405b.json",
+      R"({"model_type": "llama", "num_hidden_layers": 126, "hidden_size": 16384, "num_attention_heads": 128, "num_key_value_heads": 8, "torch_dtype": "bfloat16"})");
   Json const pipeline = json_of(estimate(path + " --pp 4 --context 16000 --blocks 1000 --block-size 16 --json"));
   REQUIRE(pipeline["per_rank"]["plan"]["blocks"] == 1'000);
   REQUIRE(pipeline["requests"] == 1);
@@ -299,7 +319,8 @@ TEST_CASE("the estimate refuses bad input") {
   refused(program + llama_on_80 + "--tp 0", {"--tp is \"0\""});
   refused(program + llama_on_80 + "--dcp 2", {"--dcp is 2", "a divisor"});
   refused(program + llama_on_80 + "--pp 33", {"--pp is 33"});
-  for (std::string const bad : {"-1", "1e3", "0x10", "-18446744073709551608", ""}) refused(program + llama + "--gpu-memory 80GiB --weights 16GiB --context \"" + bad + "\"", {"--context is \"" + bad + "\""});
+  for (std::string const bad : {"-1", "1e3", "0x10", "-18446744073709551608", ""})
+    refused(program + llama + "--gpu-memory 80GiB --weights 16GiB --context \"" + bad + "\"", {"--context is \"" + bad + "\""});
   REQUIRE(json_of(estimate(llama + "--gpu-memory 80GiB --weights 16GiB --context 010000 --json"))["context"] == 10'000);
   refused(program + llama_on_80 + "--of-total 92", {"--of-total is \"92\""});
   refused(program + llama_on_80 + "--of-total 0", {"--of-total is 0", "more than 0", "next:"});
@@ -309,11 +330,19 @@ TEST_CASE("the estimate refuses bad input") {
   refused(program + llama + "--blocks 100 --block-size 16 --gpu-memory 80GiB", {"--blocks", "--gpu-memory"});
   refused(program + llama + "--blocks 100 --block-size 16 --block 16", {"--block"});
   refused(program + llama + "--gpu-memory 0B --weights 16GiB", {"--gpu-memory is 0"});
-  refused(program + scratch("fp8.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") + " --gpu-memory 80GiB --weights 16GiB --context 8",
+  refused(program +
+              scratch("fp8.json",
+                      R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") +
+              " --gpu-memory 80GiB --weights 16GiB --context 8",
           {"torch_dtype is \"float8_e4m3fn\"", "--dtype"});
-  REQUIRE(estimate(scratch("fp8.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") + " --gpu-memory 80GiB --weights 16GiB --context 8 --dtype bf16").code == 0);
-  refused(program + scratch("unknown.json", R"({"model_type": "deepseek_v3", "kv_lora_rank": 512})") + " --gpu-memory 80GiB --weights 16GiB", {"model_type is \"deepseek_v3\"", "kv_lora_rank"});
-  refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_hidden_layers": "32"})") + " --gpu-memory 80GiB --weights 16GiB", {"num_hidden_layers is \"32\"", "a whole number from 1 to 512"});
+  REQUIRE(estimate(scratch("fp8.json",
+                           R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") +
+                   " --gpu-memory 80GiB --weights 16GiB --context 8 --dtype bf16")
+              .code == 0);
+  refused(program + scratch("unknown.json", R"({"model_type": "deepseek_v3", "kv_lora_rank": 512})") + " --gpu-memory 80GiB --weights 16GiB",
+          {"model_type is \"deepseek_v3\"", "kv_lora_rank"});
+  refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_hidden_layers": "32"})") + " --gpu-memory 80GiB --weights 16GiB",
+          {"num_hidden_layers is \"32\"", "a whole number from 1 to 512"});
 }
 
 TEST_CASE("the published config of Llama-3.1-8B takes 131,072 bytes a token") {

@@ -66,7 +66,8 @@ TEST_CASE("why the cache helps, in positions") {
 
 TEST_CASE("what raises its pressure, in bytes") {
   constexpr ModelSpec lesson{.layers = 32, .kv_heads = 8, .head_dim = 128, .dtype = bf16};
-  REQUIRE(says(fmt::format("one request of 8,000 tokens holds {}, eight of them {:.1GiB}", kv_bytes(lesson, 8'000_tokens), 8 * kv_bytes(lesson, 8'000_tokens))));
+  REQUIRE(
+      says(fmt::format("one request of 8,000 tokens holds {}, eight of them {:.1GiB}", kv_bytes(lesson, 8'000_tokens), 8 * kv_bytes(lesson, 8'000_tokens))));
 }
 
 namespace {
@@ -92,7 +93,8 @@ TEST_CASE("why keep headroom, in tokens computed again") {
   auto const without = served(Percent{0}), with = served(Percent{15});
   REQUIRE(without.completed == 20);
   REQUIRE(with.completed == 20);
-  REQUIRE(says(fmt::format("compute {} tokens again without headroom and {} with 15%", write::grouped(without.recomputed_tokens.count), write::grouped(with.recomputed_tokens.count))));
+  REQUIRE(says(fmt::format("compute {} tokens again without headroom and {} with 15%", write::grouped(without.recomputed_tokens.count),
+                           write::grouped(with.recomputed_tokens.count))));
 }
 
 TEST_CASE("how weights and cache compete, in requests") {
@@ -101,6 +103,6 @@ TEST_CASE("how weights and cache compete, in requests") {
     return plan(llama, cache_bytes({.memory = 80_GiB, .usable = of_total(100_percent), .weights = weights})).at(length).requests;
   };
   auto const of_24 = [&](Bytes weights, Tokens length) { return std::min<std::uint64_t>(24, requests(weights, length)); };
-  REQUIRE(says(fmt::format("of 24 requests of 20,000 tokens, 80 GiB admit {} beside 16 GiB of weights and {} beside 40 GiB; at 40,000 tokens {} and {}", of_24(16_GiB, 20'000_tokens), of_24(40_GiB, 20'000_tokens),
-                           of_24(16_GiB, 40'000_tokens), of_24(40_GiB, 40'000_tokens))));
+  REQUIRE(says(fmt::format("of 24 requests of 20,000 tokens, 80 GiB admit {} beside 16 GiB of weights and {} beside 40 GiB; at 40,000 tokens {} and {}",
+                           of_24(16_GiB, 20'000_tokens), of_24(40_GiB, 20'000_tokens), of_24(16_GiB, 40'000_tokens), of_24(40_GiB, 40'000_tokens))));
 }

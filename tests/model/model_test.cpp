@@ -33,26 +33,44 @@ static_assert((LayerList{2 * local, global} + LayerList{global}).size() == 4);
 // ---- growth: facts hf_config.md section 3 ----
 static_assert(growth(gemma3_27b).growing == 81'920_B && growth(gemma3_27b).windowed == 425'984_B && growth(gemma3_27b).fixed == 0_B);
 static_assert(growth(deepseek_v3).growing == 70'272_B);
-static_assert(growth(CacheSpec{61 * with_indexer(latent_attention({.latent = 512, .rope = 64}), 128), bf16}).growing == 70'272_B + 8'052_B, "DeepSeek-V3.2: latents and indexer");
-static_assert(growth(CacheSpec{9 * full_attention({.kv_heads = 4, .head_dim = 192, .value_dim = 128}), bf16}).growing == 23'040_B, "MiMo-V2-Flash: K 192, V 128");
+static_assert(growth(CacheSpec{61 * with_indexer(latent_attention({.latent = 512, .rope = 64}), 128), bf16}).growing == 70'272_B + 8'052_B,
+              "DeepSeek-V3.2: latents and indexer");
+static_assert(growth(CacheSpec{9 * full_attention({.kv_heads = 4, .head_dim = 192, .value_dim = 128}), bf16}).growing == 23'040_B,
+              "MiMo-V2-Flash: K 192, V 128");
 static_assert(growth(CacheSpec{36 * chunked_attention(gqa, 8'192_tokens), bf16}).windowed == 147'456_B, "Llama 4");
 // Qwen3-Next: 12 full layers of 48; GDN conv 8,192 x 3 in bf16 and 32 x 128 x 128 in fp32: 77.3 MB.
-static_assert(growth(CacheSpec{cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}), full_attention({.kv_heads = 2, .head_dim = 256})}), bf16}).fixed ==
-              36 * (Bytes{8'192 * 3 * 2} + Bytes{32 * 128 * 128 * 4}));
+static_assert(
+    growth(CacheSpec{cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}),
+                                full_attention({.kv_heads = 2, .head_dim = 256})}),
+                     bf16})
+        .fixed == 36 * (Bytes{8'192 * 3 * 2} + Bytes{32 * 128 * 128 * 4}));
 static_assert(growth(CacheSpec{cycle(48, {3 * no_cache(), full_attention({.kv_heads = 2, .head_dim = 256})}), bf16}).growing == 24'576_B);
 static_assert(growth(CacheSpec{4 * cross_attention({.kv_heads = 6, .head_dim = 64}, 1'500_tokens), bf16}).fixed == 6'144_B * 1'500, "whisper-tiny");
 static_assert(growth(CacheSpec{{4 * global, 11 * shared_cache()}, bf16}).growing == 4 * 8'192_B, "shared layers store nothing");
-static_assert(growth(CacheSpec{44 * parallel(full_attention({.kv_heads = 2, .head_dim = 128}), recurrent({.state = {.heads = 24, .width = 64 * 256, .dtype = fp32}})), bf16}).growing == 45'056_B, "Falcon-H1: attention beside Mamba");
-static_assert(growth(CacheSpec{{32 * full_attention(gqa), 2 * draft(full_attention({.kv_heads = 4, .head_dim = 64, .key_dtype = fp8, .value_dtype = fp8}))}, bf16}).growing == 131'072_B + 2 * 512_B, "target and draft together, each with its dtype");
-static_assert(growth(CacheSpec{32 * full_attention({.kv_heads = 8, .head_dim = 128, .key_dtype = q8_0, .value_dtype = q4_0}), bf16}).growing == 32 * (8 * 136_B + 8 * 72_B), "K and V apart");
+static_assert(growth(CacheSpec{
+                         44 * parallel(full_attention({.kv_heads = 2, .head_dim = 128}), recurrent({.state = {.heads = 24, .width = 64 * 256, .dtype = fp32}})),
+                         bf16})
+                      .growing == 45'056_B,
+              "Falcon-H1: attention beside Mamba");
+static_assert(growth(CacheSpec{{32 * full_attention(gqa), 2 * draft(full_attention({.kv_heads = 4, .head_dim = 64, .key_dtype = fp8, .value_dtype = fp8}))},
+                               bf16})
+                      .growing == 131'072_B + 2 * 512_B,
+              "target and draft together, each with its dtype");
+static_assert(growth(CacheSpec{32 * full_attention({.kv_heads = 8, .head_dim = 128, .key_dtype = q8_0, .value_dtype = q4_0}), bf16}).growing ==
+                  32 * (8 * 136_B + 8 * 72_B),
+              "K and V apart");
 static_assert(growth(CacheSpec{1 * latent_attention({.latent = 512, .rope = 64}), fp8_per_token_head}).growing == 584_B, "vllm.md A7: two scales");
-static_assert(growth(CacheSpec{32 * full_attention(gqa), nvfp4}).growing == 32 * 16 * 72_B && growth(CacheSpec{32 * full_attention(gqa), fp8_per_token_head}).growing == 32 * 16 * 132_B);
+static_assert(growth(CacheSpec{32 * full_attention(gqa), nvfp4}).growing == 32 * 16 * 72_B &&
+              growth(CacheSpec{32 * full_attention(gqa), fp8_per_token_head}).growing == 32 * 16 * 132_B);
 
 // ---- sharding ----
-static_assert([] {
-  constexpr Sharding four{.pipeline = 4};
-  return layers_on_stage(126, four, 0) == 31 && layers_on_stage(126, four, 1) == 32 && layers_on_stage(126, four, 2) == 32 && layers_on_stage(126, four, 3) == 31;
-}(), "vllm.md D2");
+static_assert(
+    [] {
+      constexpr Sharding four{.pipeline = 4};
+      return layers_on_stage(126, four, 0) == 31 && layers_on_stage(126, four, 1) == 32 && layers_on_stage(126, four, 2) == 32 &&
+             layers_on_stage(126, four, 3) == 31;
+    }(),
+    "vllm.md D2");
 static_assert(growth(on_rank(gemma3_27b, {.tensor = 2})).growing == 40'960_B);
 static_assert(growth(on_rank(deepseek_v3, {.tensor = 8})).growing == 70'272_B, "a latent is on every rank");
 static_assert(growth(on_rank(CacheSpec{32 * full_attention(gqa), bf16}, {.tensor = 16})).growing == 32 * 2 * 256_B, "more ranks than heads: one head each");
@@ -61,7 +79,8 @@ static_assert(total_bytes(deepseek_v3, {.tensor = 8}, 1_tokens) == 8 * 70'272_B)
 static_assert(growth(on_rank(CacheSpec{32 * full_attention(gqa), bf16}, {.context = 4})).per == 4_tokens);
 // Decode context parallelism shares the tokens out among the tensor ranks: eight latents become one, and no rank is added.
 static_assert(growth(on_rank(deepseek_v3, {.tensor = 8, .decode_context = 8})).per == 8_tokens);
-static_assert(total_bytes(deepseek_v3, {.tensor = 8, .decode_context = 8}, 8_tokens) == 8 * 70'272_B && Sharding{.tensor = 8, .decode_context = 8}.ranks() == 8);
+static_assert(total_bytes(deepseek_v3, {.tensor = 8, .decode_context = 8}, 8_tokens) == 8 * 70'272_B &&
+              Sharding{.tensor = 8, .decode_context = 8}.ranks() == 8);
 static_assert(Sharding{.tensor = 2, .pipeline = 3, .context = 2}.ranks() == 12);
 
 TEST_CASE("stages hold all layers, in order, and draft layers on the last") {
@@ -118,8 +137,9 @@ TEST_CASE("bad sharding is refused by field") {
 TEST_CASE("check lists every complaint, and a bad spec met at run time never fits") {
   REQUIRE(check(ModelSpec{}).size() == 4);
   for (auto const* field : {".layers", ".kv_heads", ".head_dim", ".dtype"}) REQUIRE(complains_about(check(ModelSpec{}), field));
-  auto const bad = GENERATE(ModelSpec{0, 8, 128, bf16}, ModelSpec{513, 8, 128, bf16}, ModelSpec{32, 0, 128, bf16}, ModelSpec{32, 8, 0, bf16}, ModelSpec{32, 8, 128, DType{}}, ModelSpec{32, 8, 80, q8_0},
-                            ModelSpec{4'294'967'295U, 8, 128, bf16}, ModelSpec{32, 4'294'967'295U, 128, bf16}, ModelSpec{32, 8, 4'294'967'295U, bf16});
+  auto const bad = GENERATE(ModelSpec{0, 8, 128, bf16}, ModelSpec{513, 8, 128, bf16}, ModelSpec{32, 0, 128, bf16}, ModelSpec{32, 8, 0, bf16},
+                            ModelSpec{32, 8, 128, DType{}}, ModelSpec{32, 8, 80, q8_0}, ModelSpec{4'294'967'295U, 8, 128, bf16},
+                            ModelSpec{32, 4'294'967'295U, 128, bf16}, ModelSpec{32, 8, 4'294'967'295U, bf16});
   REQUIRE_FALSE(check(bad).empty());
   REQUIRE(bytes_per_token(bad) == Bytes::max());
   REQUIRE(kv_bytes(bad, 0_tokens) == Bytes::max());

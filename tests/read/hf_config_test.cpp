@@ -14,7 +14,9 @@ using read::Json;
 namespace {
 
 Json llama() {
-  return {{"model_type", "llama"}, {"num_hidden_layers", 32}, {"hidden_size", 4'096}, {"num_attention_heads", 32}, {"num_key_value_heads", 8}, {"max_position_embeddings", 131'072}, {"torch_dtype", "bfloat16"}};
+  return {{"model_type", "llama"},     {"num_hidden_layers", 32},  {"hidden_size", 4'096},
+          {"num_attention_heads", 32}, {"num_key_value_heads", 8}, {"max_position_embeddings", 131'072},
+          {"torch_dtype", "bfloat16"}};
 }
 Json with(Json json, std::string const& key, Json value) {
   json[key] = std::move(value);
@@ -34,7 +36,8 @@ read::Refusal refusal_of(Json const& json) {
 
 /// A file that exists as long as this.
 struct Scratch {
-  std::filesystem::path folder = std::filesystem::temp_directory_path() / ("kvbudget_read_" + std::to_string(std::hash<std::string>{}(Catch::getResultCapture().getCurrentTestName())));
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("kvbudget_read_" + std::to_string(std::hash<std::string>{}(Catch::getResultCapture().getCurrentTestName())));
   Scratch() { std::filesystem::create_directories(folder); }
   ~Scratch() { std::filesystem::remove_all(folder); }
   std::filesystem::path write(std::string const& name, std::string const& text) const {
@@ -50,9 +53,34 @@ TEST_CASE("the six families give their bytes per token") {
   REQUIRE(growth_of(with(llama(), "model_type", "mistral")).growing == 131'072_B);
   REQUIRE(growth_of(with(with(llama(), "model_type", "mixtral"), "sliding_window", nullptr)).growing == 131'072_B);
   // Qwen3-0.6B: an explicit head_dim of 128 where hidden / heads is 64.
-  REQUIRE(growth_of({{"model_type", "qwen3"}, {"num_hidden_layers", 28}, {"hidden_size", 1'024}, {"num_attention_heads", 16}, {"num_key_value_heads", 8}, {"head_dim", 128}, {"use_sliding_window", false}, {"max_window_layers", 28}, {"torch_dtype", "bfloat16"}}).growing == 114'688_B);
-  REQUIRE(growth_of({{"model_type", "qwen2"}, {"num_hidden_layers", 28}, {"hidden_size", 3'584}, {"num_attention_heads", 28}, {"num_key_value_heads", 4}, {"sliding_window", 131'072}, {"use_sliding_window", false}, {"max_window_layers", 28}, {"torch_dtype", "bfloat16"}}).growing == 57'344_B);
-  REQUIRE(growth_of({{"model_type", "gemma"}, {"num_hidden_layers", 28}, {"hidden_size", 3'072}, {"num_attention_heads", 16}, {"num_key_value_heads", 16}, {"head_dim", 256}, {"torch_dtype", "bfloat16"}}).growing == 458'752_B);
+  REQUIRE(growth_of({{"model_type", "qwen3"},
+                     {"num_hidden_layers", 28},
+                     {"hidden_size", 1'024},
+                     {"num_attention_heads", 16},
+                     {"num_key_value_heads", 8},
+                     {"head_dim", 128},
+                     {"use_sliding_window", false},
+                     {"max_window_layers", 28},
+                     {"torch_dtype", "bfloat16"}})
+              .growing == 114'688_B);
+  REQUIRE(growth_of({{"model_type", "qwen2"},
+                     {"num_hidden_layers", 28},
+                     {"hidden_size", 3'584},
+                     {"num_attention_heads", 28},
+                     {"num_key_value_heads", 4},
+                     {"sliding_window", 131'072},
+                     {"use_sliding_window", false},
+                     {"max_window_layers", 28},
+                     {"torch_dtype", "bfloat16"}})
+              .growing == 57'344_B);
+  REQUIRE(growth_of({{"model_type", "gemma"},
+                     {"num_hidden_layers", 28},
+                     {"hidden_size", 3'072},
+                     {"num_attention_heads", 16},
+                     {"num_key_value_heads", 16},
+                     {"head_dim", 256},
+                     {"torch_dtype", "bfloat16"}})
+              .growing == 458'752_B);
 }
 
 TEST_CASE("without num_key_value_heads, or with null, every head has its own keys") {
@@ -62,7 +90,8 @@ TEST_CASE("without num_key_value_heads, or with null, every head has its own key
 }
 
 TEST_CASE("a text_config is read, with the dtype from above where it has none") {
-  Json const config{{"model_type", "llava"}, {"text_config", without(llama(), "torch_dtype")}, {"vision_config", {{"num_hidden_layers", 24}}}, {"torch_dtype", "float16"}};
+  Json const config{
+      {"model_type", "llava"}, {"text_config", without(llama(), "torch_dtype")}, {"vision_config", {{"num_hidden_layers", 24}}}, {"torch_dtype", "float16"}};
   auto const model = read::hf_config(config, "config.json");
   REQUIRE(growth(model.spec).growing == 131'072_B);
   REQUIRE(model.text_path == "text_config");
@@ -116,7 +145,8 @@ TEST_CASE("the cache's dtype: two bytes for the model's, and what the checkpoint
     REQUIRE(growth(read::hf_config({{"model_type", "llava"}, {"text_config", quantised(scheme)}}, "").spec).growing == 65'536_B);
   }
   REQUIRE(growth_of(quantised(nullptr)).growing == 131'072_B);
-  REQUIRE(growth(read::hf_config(with(quantised({{"num_bits", 4}}), "torch_dtype", "int4"), "", {.cache_dtype = q8_0}).spec).growing == 32 * 16 * 136_B);  // told, so neither is read
+  REQUIRE(growth(read::hf_config(with(quantised({{"num_bits", 4}}), "torch_dtype", "int4"), "", {.cache_dtype = q8_0}).spec).growing ==
+          32 * 16 * 136_B);  // told, so neither is read
   REQUIRE(refusal_of(quantised({{"num_bits", 4}, {"type", "int"}})).field == "quantization_config.kv_cache_scheme");
 }
 

@@ -10,9 +10,13 @@ using namespace kvbudget::literals;
 namespace {
 
 constexpr ModelSpec llama_8b{.layers = 32, .kv_heads = 8, .head_dim = 128, .dtype = bf16};
-constexpr CacheSpec gemma3_27b{.layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, 1'024_tokens), full_attention({.kv_heads = 16, .head_dim = 128})}), .dtype = bf16};
+constexpr CacheSpec gemma3_27b{
+    .layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, 1'024_tokens), full_attention({.kv_heads = 16, .head_dim = 128})}),
+    .dtype = bf16};
 constexpr CacheSpec qwen3_next{
-    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}), full_attention({.kv_heads = 2, .head_dim = 256})}), .dtype = bf16};
+    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}),
+                         full_attention({.kv_heads = 2, .head_dim = 256})}),
+    .dtype = bf16};
 
 bool complains_about(Complaints const& complaints, std::string const& field) {
   for (auto const& complaint : complaints)
@@ -23,7 +27,8 @@ bool complains_about(Complaints const& complaints, std::string const& field) {
 }  // namespace
 
 // ---- device budgets ----
-constexpr DeviceBudget device{.memory = 80_GiB, .usable = of_total(90_percent), .weights = 16_GiB, .activations = 2_GiB, .graphs = 1_GiB, .adapters = 512_MiB, .reserve = 512_MiB};
+constexpr DeviceBudget device{
+    .memory = 80_GiB, .usable = of_total(90_percent), .weights = 16_GiB, .activations = 2_GiB, .graphs = 1_GiB, .adapters = 512_MiB, .reserve = 512_MiB};
 static_assert(cache_bytes(device) == 52_GiB, "80 x 90% - 16 - 2 - 1 - 0.5 - 0.5");
 static_assert(cache_bytes({.memory = 80_GiB, .usable = of_free_after_weights(90_percent), .weights = 20_GiB}) == 54_GiB, "(80 - 20) x 90%");
 static_assert(cache_bytes({.memory = 80_GiB, .usable = of_total(100_percent), .weights = 90_GiB}) == 0_B, "weights that do not fit leave nothing");
@@ -52,8 +57,10 @@ TEST_CASE("a budget says each of its steps") {
 }
 
 TEST_CASE("a budget without memory, without a fraction or above 100% is refused and holds nothing") {
-  auto const bad = GENERATE(DeviceBudget{.usable = of_total(90_percent)}, DeviceBudget{.memory = 80_GiB}, DeviceBudget{.memory = 80_GiB, .usable = of_total(Percent{0})},
-                            DeviceBudget{.memory = 80_GiB, .usable = of_total(Percent{101})}, DeviceBudget{.memory = 80_GiB, .usable = of_free_after_weights(Percent{-5})}, DeviceBudget{.memory = Bytes::max(), .usable = of_total(90_percent)});
+  auto const bad =
+      GENERATE(DeviceBudget{.usable = of_total(90_percent)}, DeviceBudget{.memory = 80_GiB}, DeviceBudget{.memory = 80_GiB, .usable = of_total(Percent{0})},
+               DeviceBudget{.memory = 80_GiB, .usable = of_total(Percent{101})}, DeviceBudget{.memory = 80_GiB, .usable = of_free_after_weights(Percent{-5})},
+               DeviceBudget{.memory = Bytes::max(), .usable = of_total(90_percent)});
   REQUIRE_FALSE(check(bad).empty());
   REQUIRE(cache_bytes(bad) == 0_B);
 }

@@ -40,7 +40,8 @@ TEST_CASE("counts print with their unit and grouped") {
 
 TEST_CASE("a verdict prints as a sentence with its numbers") {
   AdmissionController tokens{{.capacity = 12'000_tokens, .headroom = 500_tokens}};
-  REQUIRE(fmt::format("{}", tokens.submit({.prompt = 20'000_tokens})) == "rejected (exceeds_capacity): needs 20,000 tokens of cache, 12,000 free, limit 12,000");
+  REQUIRE(fmt::format("{}", tokens.submit({.prompt = 20'000_tokens})) ==
+          "rejected (exceeds_capacity): needs 20,000 tokens of cache, 12,000 free, limit 12,000");
   tokens.submit({.prompt = 3'000_tokens});
   auto const waiting = tokens.submit({.prompt = 9'000_tokens}).ticket;
   auto const lease = tokens.admit_next();
@@ -51,14 +52,16 @@ TEST_CASE("a verdict prints as a sentence with its numbers") {
 }
 
 TEST_CASE("complaints print the field, the value, what is accepted and what to do") {
-  REQUIRE(fmt::format("{}", check(ModelSpec{0, 8, 128, bf16})) == ".layers is 0; accepted: 1 to 512 layers; next: give the model's layers in order (num_hidden_layers)");
+  REQUIRE(fmt::format("{}", check(ModelSpec{0, 8, 128, bf16})) ==
+          ".layers is 0; accepted: 1 to 512 layers; next: give the model's layers in order (num_hidden_layers)");
   REQUIRE(fmt::format("{}", check(ModelSpec{})).find(" | .kv_heads is 0") != std::string::npos);  // all in one line
   REQUIRE(fmt::format("{}", check(ModelSpec{})).find('\n') == std::string::npos);
 }
 
 TEST_CASE("a plan, its capacity and its trail print") {
   REQUIRE(fmt::format("{}", llama_plan) == "32,768 blocks of 2 MiB in 64 GiB");
-  REQUIRE(fmt::format("{}", llama_plan.at(8'192_tokens)) == "64 requests of 8,192 tokens: 512 blocks each, 1 GiB resident, 1 GiB reserved; 0 blocks unused; binds: cache_bytes");
+  REQUIRE(fmt::format("{}", llama_plan.at(8'192_tokens)) ==
+          "64 requests of 8,192 tokens: 512 blocks each, 1 GiB resident, 1 GiB reserved; 0 blocks unused; binds: cache_bytes");
   REQUIRE(fmt::format("{}", llama_plan.at(8'192_tokens).trail) ==
           "bytes for the cache                       64 GiB\n"
           "bytes per block                         / 2 MiB            = 32,768 blocks\n"
@@ -70,13 +73,16 @@ TEST_CASE("a plan, its capacity and its trail print") {
   trail.subtract("reserve", 1_MiB);  // what two decimals cannot say is said in bytes
   REQUIRE(fmt::format("{}", trail.steps[trail.steps.size() - 1]) == "reserve                                 - 1 MiB            = 60,128,493,568 B (56 GiB)");
   trail.subtract("too much", 57_GiB);
-  REQUIRE(fmt::format("{}", trail.steps[trail.steps.size() - 1]) == "too much                                - 57 GiB           = 0 B, short by 1,074,790,400 B (1 GiB)");
+  REQUIRE(fmt::format("{}", trail.steps[trail.steps.size() - 1]) ==
+          "too much                                - 57 GiB           = 0 B, short by 1,074,790,400 B (1 GiB)");
 }
 
 TEST_CASE("verdicts, plans and accounts become JSON, with null for no limit") {
   AdmissionController gate{{.capacity = 100_tokens}};
   nlohmann::json const verdict = gate.submit({.prompt = 101_tokens});
-  REQUIRE(verdict == nlohmann::json{{"outcome", "rejected"}, {"reason", "exceeds_capacity"}, {"pool", "cache"}, {"needed", 101}, {"free", 100}, {"headroom", 0}, {"limit", 100}});
+  REQUIRE(verdict ==
+          nlohmann::json{
+              {"outcome", "rejected"}, {"reason", "exceeds_capacity"}, {"pool", "cache"}, {"needed", 101}, {"free", 100}, {"headroom", 0}, {"limit", 100}});
   nlohmann::json const account = gate.account(0);
   REQUIRE(account["submitted"] == 1);
   REQUIRE(account["rejected"] == nlohmann::json{{"exceeds_capacity", 1}});
@@ -86,7 +92,12 @@ TEST_CASE("verdicts, plans and accounts become JSON, with null for no limit") {
   nlohmann::json const capacity = llama_plan.at(8'192_tokens);
   REQUIRE(capacity["requests"] == 64);
   nlohmann::json const trail = llama_plan.at(8'192_tokens).trail;
-  REQUIRE(trail[1] == nlohmann::json{{"label", "bytes per block"}, {"operation", "divide_down"}, {"operand", 2'097'152}, {"operand_unit", "bytes"}, {"result", 32'768}, {"result_unit", "blocks"}});
+  REQUIRE(trail[1] == nlohmann::json{{"label", "bytes per block"},
+                                     {"operation", "divide_down"},
+                                     {"operand", 2'097'152},
+                                     {"operand_unit", "bytes"},
+                                     {"result", 32'768},
+                                     {"result_unit", "blocks"}});
   constexpr CacheSpec windows{.layers = 4 * sliding_window({.kv_heads = 8, .head_dim = 64}, 128_tokens), .dtype = bf16};
   nlohmann::json const unlimited = plan(windows, 1_GiB, {.in_flight = 64_tokens});
   REQUIRE(unlimited["longest_request_tokens"] == nullptr);
@@ -102,7 +113,9 @@ TEST_CASE("every reason, outcome, event and binding has a name of its own") {
   REQUIRE(names.size() == reasons);
   REQUIRE_FALSE(names.contains("unknown"));
   REQUIRE(name_of(static_cast<Reason>(200)) == "unknown");
-  for (auto const event : {EventKind::step_begun, EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted, EventKind::completed, EventKind::cancelled}) REQUIRE(name_of(event) != "unknown");
+  for (auto const event : {EventKind::step_begun, EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted,
+                           EventKind::completed, EventKind::cancelled})
+    REQUIRE(name_of(event) != "unknown");
   for (auto const binds : {Binds::cache_bytes, Binds::max_requests, Binds::one_request, Binds::no_cache_bytes}) REQUIRE(name_of(binds) != "unknown");
   for (auto const outcome : {Outcome::rejected, Outcome::queued, Outcome::admitted}) REQUIRE(name_of(outcome) != "unknown");
   for (auto const keeps : {Keeps::everything, Keeps::window, Keeps::chunk, Keeps::fixed}) REQUIRE(name_of(keeps) != "unknown");

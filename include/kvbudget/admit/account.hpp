@@ -13,21 +13,21 @@ namespace kvbudget::inline v1 {
 struct ClassAccount {
   // counters
   std::uint64_t submitted{};
-  std::uint64_t rejected[reasons]{};     // by reason
-  std::uint64_t admitted{};              // again for each admission after a preemption
-  std::uint64_t ever_waited{};           // requests that a step's admission left in the queue at least once
-  std::uint64_t steps_waited{};          // requests x steps
+  std::uint64_t rejected[reasons]{};  // by reason
+  std::uint64_t admitted{};           // again for each admission after a preemption
+  std::uint64_t ever_waited{};        // requests that a step's admission left in the queue at least once
+  std::uint64_t steps_waited{};       // requests x steps
   std::uint64_t completed{};
   std::uint64_t cancelled{};
-  std::uint64_t preempted{};             // times, not requests
-  Tokens recomputed_tokens{};            // cached before, lost to a preemption, computed again
+  std::uint64_t preempted{};   // times, not requests
+  Tokens recomputed_tokens{};  // cached before, lost to a preemption, computed again
 
   // gauges
   std::uint64_t queued_requests{};
-  Tokens queued_tokens{};                // they need at their next start: prompt, and what was grown before a preemption
+  Tokens queued_tokens{};  // they need at their next start: prompt, and what was grown before a preemption
   std::uint64_t active_requests{};
-  Tokens active_tokens{};                // cached tokens of the admitted requests
-  Tokens tokens_held{};                  // the room they hold: look-ahead and the rest of last blocks too, and of a window what it keeps
+  Tokens active_tokens{};  // cached tokens of the admitted requests
+  Tokens tokens_held{};    // the room they hold: look-ahead and the rest of last blocks too, and of a window what it keeps
   std::uint64_t peak_active_requests{};
   Tokens peak_active_tokens{};
   Tokens peak_tokens_held{};

@@ -25,13 +25,14 @@ class AdmissionController {
  public:
   using Lease = kvbudget::Lease<AdmissionController>;
 
-  explicit AdmissionController(AdmissionLimits const& limits, Policy policy = {}, Observer observer = {})
-    requires std::constructible_from<Source, Blocks>
-      : AdmissionController{limits, std::move(policy), std::move(observer), check(limits), [&](std::uint32_t pool) { return Source{limits.capacity_of(pool)}; }} {}
+  explicit AdmissionController(AdmissionLimits const& limits, Policy policy = {}, Observer observer = {}) requires std::constructible_from<Source, Blocks>
+      : AdmissionController{limits, std::move(policy), std::move(observer), check(limits),
+                            [&](std::uint32_t pool) { return Source{limits.capacity_of(pool)}; }} {}
 
   /// With the pools' own sources of blocks, one for each pool: handles to a block manager, whose capacity the limits repeat.
   AdmissionController(AdmissionLimits const& limits, Policy policy, std::initializer_list<Source> sources, Observer observer = {})
-      : AdmissionController{limits, std::move(policy), std::move(observer), check_sources(limits, sources.size()), [&](std::uint32_t pool) { return sources.begin()[pool]; }} {}
+      : AdmissionController{limits, std::move(policy), std::move(observer), check_sources(limits, sources.size()),
+                            [&](std::uint32_t pool) { return sources.begin()[pool]; }} {}
 
   /// Outlives its leases. Those that are left are a defect of the caller's; they end here.
   ~AdmissionController() {
@@ -142,7 +143,8 @@ class AdmissionController {
 
   static Complaints check_sources(AdmissionLimits const& limits, std::size_t sources) {
     Complaints complaints = check(limits);
-    if (sources != limits.pools()) complaints.push_back({".sources", sources, "one source for each pool", "give a source for the cache and for each of more_pools"});
+    if (sources != limits.pools())
+      complaints.push_back({".sources", sources, "one source for each pool", "give a source for the cache and for each of more_pools"});
     return complaints;
   }
 
@@ -155,8 +157,15 @@ class AdmissionController {
   };
 
   Verdict at_pool(Outcome outcome, Reason reason, Ticket ticket, std::uint32_t pool, Blocks needed) const {
-    return {.outcome = outcome, .reason = reason, .ticket = ticket, .pool = pool, .pool_name = ledger_.name(pool), .block = ledger_.block(pool),
-            .needed = needed, .free = ledger_.available(pool), .limit = ledger_.capacity(pool)};
+    return {.outcome = outcome,
+            .reason = reason,
+            .ticket = ticket,
+            .pool = pool,
+            .pool_name = ledger_.name(pool),
+            .block = ledger_.block(pool),
+            .needed = needed,
+            .free = ledger_.available(pool),
+            .limit = ledger_.capacity(pool)};
   }
 
   /// What can be said of a request before it is queued: all that makes it impossible for ever, and a full queue.
@@ -328,7 +337,13 @@ class AdmissionController {
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
     if (Tokens const step = min(more, allowed); step != Tokens{}) verdict = extend(ticket.slot, step);
     if (verdict.admitted() && more > allowed)
-      verdict = {.outcome = Outcome::admitted, .reason = Reason::past_max_new, .ticket = ticket, .block = Tokens{1}, .needed = {more.count}, .free = {allowed.count}, .limit = {live.request.max_new.count}};
+      verdict = {.outcome = Outcome::admitted,
+                 .reason = Reason::past_max_new,
+                 .ticket = ticket,
+                 .block = Tokens{1},
+                 .needed = {more.count},
+                 .free = {allowed.count},
+                 .limit = {live.request.max_new.count}};
     return verdict;
   }
 
@@ -376,7 +391,8 @@ class AdmissionController {
     while (victims_.size() > first) {
       Ticket const ticket = victims_.back();
       victims_.pop_back();
-      if (table_.valid(ticket)) tell(EventKind::preempted, table_[ticket.slot].request, {.ticket = ticket, .pool = verdict.pool}, table_[ticket.slot].cached(), {});
+      if (table_.valid(ticket))
+        tell(EventKind::preempted, table_[ticket.slot].request, {.ticket = ticket, .pool = verdict.pool}, table_[ticket.slot].cached(), {});
     }
     return verdict;
   }
@@ -435,7 +451,14 @@ class AdmissionController {
   void lease_moved_to(Lease& lease) { leases_[lease.ticket_.slot] = &lease; }
 
   void tell(EventKind kind, Request const& request, Verdict const& verdict, Tokens before, Tokens after) {
-    observer_.on({.kind = kind, .now = now_, .ticket = verdict.ticket, .request_class = request.request_class, .tag = request.tag, .pool = verdict.pool, .before = before, .after = after});
+    observer_.on({.kind = kind,
+                  .now = now_,
+                  .ticket = verdict.ticket,
+                  .request_class = request.request_class,
+                  .tag = request.tag,
+                  .pool = verdict.pool,
+                  .before = before,
+                  .after = after});
   }
 
   Complaints complaints_;
@@ -446,16 +469,16 @@ class AdmissionController {
   LiveTable table_;
   LiveList queue_;
   LiveList running_;
-  std::vector<Lease*> leases_;           // of the running requests, by slot
-  std::vector<ClassAccount> accounts_;   // one for each class, and the last for requests of unknown classes
-  std::vector<std::uint64_t> fresh_;     // queued requests of each class that no pass has passed over yet
-  std::vector<Ticket> victims_;          // chosen, and not told yet
+  std::vector<Lease*> leases_;          // of the running requests, by slot
+  std::vector<ClassAccount> accounts_;  // one for each class, and the last for requests of unknown classes
+  std::vector<std::uint64_t> fresh_;    // queued requests of each class that no pass has passed over yet
+  std::vector<Ticket> victims_;         // chosen, and not told yet
   std::uint64_t now_{};
-  std::uint64_t passes_{};               // admission passes that have ended
+  std::uint64_t passes_{};  // admission passes that have ended
   std::uint64_t admissions_{};
   bool step_begun_{};
   bool pass_ended_{};
-  bool yielding_{};                      // somebody was preempted in this step
+  bool yielding_{};  // somebody was preempted in this step
 };
 
 }  // namespace kvbudget::inline v1

@@ -63,7 +63,8 @@ class Ledger {
   template <class Make>
   Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes) {
     pools_.reserve(limits.pools());
-    for (std::uint32_t i = 0; i < limits.pools(); ++i) pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i).name});
+    for (std::uint32_t i = 0; i < limits.pools(); ++i)
+      pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i).name});
   }
   Ledger() = default;
 

@@ -33,8 +33,10 @@ struct Headroom {
 
   constexpr Blocks blocks(Tokens block, Blocks capacity) const {
     switch (in) {
-      case In::blocks: return {count};
-      case In::tokens: return blocks_for(Tokens{count}, block);
+      case In::blocks:
+        return {count};
+      case In::tokens:
+        return blocks_for(Tokens{count}, block);
       case In::percent: {
         Percent share{};
         share.millionths = count;
@@ -52,12 +54,12 @@ struct PoolLimits {
 };
 
 struct AdmissionLimits {
-  Budget capacity{};                                    // of pool 0
-  Headroom headroom{};                                  // of pool 0
-  Footprint footprint{.groups = {}};                    // none: a token budget
+  Budget capacity{};                                      // of pool 0
+  Headroom headroom{};                                    // of pool 0
+  Footprint footprint{.groups = {}};                      // none: a token budget
   InplaceVector<PoolLimits, max_pools - 1> more_pools{};  // pools 1, 2, ... of the footprint
   std::uint32_t classes{1};
-  std::uint32_t max_live{4'096};                        // queued + running; a submit beyond it is rejected with queue_full
+  std::uint32_t max_live{4'096};  // queued + running; a submit beyond it is rejected with queue_full
 
   constexpr Footprint resolved_footprint() const {
     Footprint resolved = footprint;

@@ -11,20 +11,20 @@ enum class LiveState : std::uint8_t { done, queued, running };
 
 struct Live {
   Request request{};
-  Tokens grown{};                 // tokens generated and held, per branch
-  Tokens lost{};                  // cached tokens a preemption took: computed again at the next start
-  Tokens reserved{};              // length a branch has room for from its start, as the policy's need says
-  Tokens room{};                  // length a branch may reach, look-ahead included, before it needs another block
-  Tokens tokens_held{};           // its part of its class's gauge
+  Tokens grown{};        // tokens generated and held, per branch
+  Tokens lost{};         // cached tokens a preemption took: computed again at the next start
+  Tokens reserved{};     // length a branch has room for from its start, as the policy's need says
+  Tokens room{};         // length a branch may reach, look-ahead included, before it needs another block
+  Tokens tokens_held{};  // its part of its class's gauge
   PoolBlocks held{};
-  std::uint64_t admission{};      // number of its last admission
-  std::uint64_t queued_in_pass{}; // the admission pass that was open when it was queued
+  std::uint64_t admission{};       // number of its last admission
+  std::uint64_t queued_in_pass{};  // the admission pass that was open when it was queued
   std::uint32_t generation{};
   std::uint32_t previous{no_slot};
   std::uint32_t next{no_slot};
   LiveState state{};
   bool has_waited{};
-  bool chosen{};                  // as a victim, while victims are being chosen
+  bool chosen{};  // as a victim, while victims are being chosen
 
   constexpr Tokens length() const { return request.prompt + grown; }
   /// Cached tokens of all branches, which share the prompt.

@@ -25,6 +25,8 @@ struct Silent {
 };
 
 template <class O>
-concept EventObserver = requires(O observer, Event const& event) { observer.on(event); };
+concept EventObserver = requires(O observer, Event const& event) {
+  observer.on(event);
+};
 
 }  // namespace kvbudget::inline v1

@@ -68,7 +68,8 @@ struct Newest {
 }  // namespace victim
 
 template <class P>
-concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool, Verdict const& verdict, ClassAccount const& account) {
+concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool, Verdict const& verdict,
+                                   ClassAccount const& account) {
   { policy.need(waiting) } -> std::same_as<Tokens>;
   { policy.headroom(pool) } -> std::same_as<Blocks>;
   { policy.order.stops_at(verdict) } -> std::same_as<bool>;

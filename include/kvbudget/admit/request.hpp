@@ -13,8 +13,7 @@ struct RequestClass {
 
   constexpr RequestClass() = default;
   template <class T>
-    requires(std::is_enum_v<T> || Count<T>)
-  constexpr RequestClass(T value) : index{narrow(value)} {}
+  requires(std::is_enum_v<T> || Count<T>) constexpr RequestClass(T value) : index{narrow(value)} {}
 
   friend constexpr bool operator==(RequestClass, RequestClass) = default;
 
@@ -40,11 +39,11 @@ struct Ticket {
 
 struct Request {
   Tokens prompt{};
-  Tokens max_new{};             // the most tokens it may generate, per branch; 0: the prompt alone
+  Tokens max_new{};  // the most tokens it may generate, per branch; 0: the prompt alone
   RequestClass request_class{};
-  std::uint32_t branches{1};    // parallel samples or beams; they share the prompt's whole blocks
-  Tokens lookahead{};           // slots a branch needs beyond what it has: speculative tokens, steps in flight
-  std::uint64_t tag{};          // the caller's own id
+  std::uint32_t branches{1};  // parallel samples or beams; they share the prompt's whole blocks
+  Tokens lookahead{};         // slots a branch needs beyond what it has: speculative tokens, steps in flight
+  std::uint64_t tag{};        // the caller's own id
 
   /// Look-ahead is for decoding: a request that generates nothing has none.
   constexpr Tokens ahead() const { return max_new == Tokens{} ? Tokens{} : lookahead; }

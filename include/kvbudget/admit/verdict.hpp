@@ -15,7 +15,7 @@ enum class Reason : std::uint8_t {
   unknown_ticket,  // no such request, or it is done
   // admitted
   fits,
-  fits_alone,    // nothing else runs, so the headroom is waived
+  fits_alone,  // nothing else runs, so the headroom is waived
   grown,
   past_max_new,  // growth beyond prompt + max_new: it holds prompt + max_new; the counts are tokens asked for, and left
   running,
@@ -41,14 +41,14 @@ struct Verdict {
   Outcome outcome{};
   Reason reason{};
   Ticket ticket{};
-  std::uint32_t pool{};         // the pool that binds
+  std::uint32_t pool{};  // the pool that binds
   char const* pool_name{""};
-  Tokens block{};               // tokens per block of the pool; 1: the counts are tokens; 0: several groups share it
+  Tokens block{};  // tokens per block of the pool; 1: the counts are tokens; 0: several groups share it
   Blocks needed{};
   Blocks free{};
   Blocks headroom{};
   Blocks limit{};
-  char const* field{""};        // what is bad, where the request or the limits are; `needed` is then its value
+  char const* field{""};  // what is bad, where the request or the limits are; `needed` is then its value
 
   constexpr bool rejected() const { return outcome == Outcome::rejected; }
   constexpr bool queued() const { return outcome == Outcome::queued; }

@@ -20,9 +20,7 @@ struct DType {
 };
 
 /// A plain type of n bytes an element, 1 to 65'535; anything else is a dtype that is not set, which check() names.
-constexpr DType bytes_per_element(Count auto n) {
-  return {.bytes_per_group = as_count(n) <= 65'535 ? static_cast<std::uint16_t>(n) : std::uint16_t{0}};
-}
+constexpr DType bytes_per_element(Count auto n) { return {.bytes_per_group = as_count(n) <= 65'535 ? static_cast<std::uint16_t>(n) : std::uint16_t{0}}; }
 
 inline constexpr DType fp32 = bytes_per_element(4);
 inline constexpr DType fp16 = bytes_per_element(2);

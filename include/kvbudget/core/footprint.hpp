@@ -22,10 +22,10 @@ enum class Keeps : std::uint8_t { everything, window, chunk, fixed };
 
 struct CacheGroup {
   Keeps keeps{Keeps::everything};
-  std::uint32_t pool{};            // which pool the blocks come from
-  Tokens block{1};                 // tokens per block
-  Tokens span{};                   // tokens of the window or of the chunk
-  Blocks fixed{};                  // blocks per sequence, whatever its length
+  std::uint32_t pool{};               // which pool the blocks come from
+  Tokens block{1};                    // tokens per block
+  Tokens span{};                      // tokens of the window or of the chunk
+  Blocks fixed{};                     // blocks per sequence, whatever its length
   std::uint64_t blocks_per_entry{1};  // pool blocks behind one block of tokens: the layers, where a pool block is a layer's
 
   /// Blocks held by a sequence of t tokens, of which the last step computed `in_flight`. Tokens out of the window are
@@ -58,9 +58,7 @@ struct CacheGroup {
     return {};
   }
   /// A chunk that does not start on a block boundary keeps up to a block less one token that it does not need.
-  constexpr Tokens misalignment() const {
-    return block.count != 0 && span.count % block.count == 0 ? Tokens{} : block - Tokens{1};
-  }
+  constexpr Tokens misalignment() const { return block.count != 0 && span.count % block.count == 0 ? Tokens{} : block - Tokens{1}; }
 };
 
 constexpr CacheGroup full_group(Tokens block = Tokens{1}, std::uint32_t pool = 0) { return {.pool = pool, .block = block}; }
@@ -70,9 +68,7 @@ constexpr CacheGroup window_group(Tokens window, Tokens block = Tokens{1}, std::
 constexpr CacheGroup chunk_group(Tokens chunk, Tokens block = Tokens{1}, std::uint32_t pool = 0) {
   return {.keeps = Keeps::chunk, .pool = pool, .block = block, .span = chunk};
 }
-constexpr CacheGroup fixed_group(Blocks blocks, std::uint32_t pool = 0) {
-  return {.keeps = Keeps::fixed, .pool = pool, .fixed = blocks};
-}
+constexpr CacheGroup fixed_group(Blocks blocks, std::uint32_t pool = 0) { return {.keeps = Keeps::fixed, .pool = pool, .fixed = blocks}; }
 
 /// A request's sequences: `branches` of `length` tokens each, which share the whole blocks of their first `shared` tokens.
 struct Sequences {

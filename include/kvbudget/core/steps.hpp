@@ -64,7 +64,8 @@ struct Trail {
 
  private:
   constexpr void start(char const* label, std::uint64_t amount, Unit in) { write(label, Operation::start, amount, in, amount, in); }
-  constexpr void write(char const* label, Operation operation, std::uint64_t operand, Unit operand_unit, std::uint64_t result, Unit unit, std::uint64_t short_by = 0) {
+  constexpr void write(char const* label, Operation operation, std::uint64_t operand, Unit operand_unit, std::uint64_t result, Unit unit,
+                       std::uint64_t short_by = 0) {
     steps.push_back({label, operation, operand, operand_unit, result, unit, short_by});
   }
 };

@@ -25,9 +25,7 @@ constexpr std::uint64_t as_count(Count auto n) {
   return static_cast<std::uint64_t>(n);
 }
 
-constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
-  return b > saturated_count - a ? saturated_count : a + b;
-}
+constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) { return b > saturated_count - a ? saturated_count : a + b; }
 
 /// Zero when b is larger. The saturated maximum stays, but taking it away leaves nothing.
 constexpr std::uint64_t saturating_subtract(std::uint64_t a, std::uint64_t b) {

@@ -148,7 +148,8 @@ constexpr Layer recurrent(RecurrentShape shape) {
   Layer layer{};
   auto const add = [&](PartKind kind, StateShape part) {
     if (part.width != 0)
-      layer.parts.push_back({.kind = kind, .split = Split::exact, .keeps = Keeps::fixed, .dtype = part.dtype, .heads = part.heads, .width = part.width, .entries = 1});
+      layer.parts.push_back(
+          {.kind = kind, .split = Split::exact, .keeps = Keeps::fixed, .dtype = part.dtype, .heads = part.heads, .width = part.width, .entries = 1});
   };
   add(PartKind::conv_state, shape.conv);
   add(PartKind::state, shape.state);

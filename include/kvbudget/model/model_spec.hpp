@@ -39,7 +39,8 @@ constexpr void check_part(Part const& part, DType spec_dtype, std::uint32_t shap
   if (part.width == 0 || part.width > most_width)
     complain(".head_dim", part.width, "1 to 67108864", "give the elements of one vector (head_dim), or of one state");
   if (!dtype.is_set())
-    complain(".dtype", dtype.bytes_per_group, "a dtype of 1 to 65535 bytes", "set .dtype, for example kvbudget::bf16 or bytes_per_element(2); a state needs its own");
+    complain(".dtype", dtype.bytes_per_group, "a dtype of 1 to 65535 bytes",
+             "set .dtype, for example kvbudget::bf16 or bytes_per_element(2); a state needs its own");
   else if (!divides(dtype, part.width))
     complain(".head_dim", part.width, "a multiple of the dtype's group of elements", "choose a cache dtype whose groups divide the head dim");
   if (part.tokens_per_entry == 0 || part.tokens_per_entry > most_tokens_per_entry)
@@ -52,8 +53,7 @@ constexpr void check_part(Part const& part, DType spec_dtype, std::uint32_t shap
 }
 
 constexpr void check_layer_count(std::uint64_t layers, Complaints& complaints) {
-  if (layers == 0 || layers > max_layers)
-    complaints.push_back({".layers", layers, "1 to 512 layers", "give the model's layers in order (num_hidden_layers)"});
+  if (layers == 0 || layers > max_layers) complaints.push_back({".layers", layers, "1 to 512 layers", "give the model's layers in order (num_hidden_layers)"});
 }
 
 }  // namespace detail
@@ -63,8 +63,7 @@ constexpr Complaints check(CacheSpec const& spec) {
   Complaints complaints{};
   auto const& [palette, order] = spec.layers;
   detail::check_layer_count(order.size() + order.lost, complaints);
-  if (palette.overflowed())
-    complaints.push_back({".layers", palette.size() + palette.lost, "at most 16 different layers", "merge shapes that cost the same"});
+  if (palette.overflowed()) complaints.push_back({".layers", palette.size() + palette.lost, "at most 16 different layers", "merge shapes that cost the same"});
   for (std::uint32_t i = 0; i < palette.size(); ++i) {
     if (palette[i].parts.overflowed())
       complaints.push_back({".parts", palette[i].parts.size() + palette[i].parts.lost, "at most 6 parts in a layer", "merge parts that cost the same", i});

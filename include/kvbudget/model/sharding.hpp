@@ -18,8 +18,8 @@ inline constexpr std::size_t max_stages = 64;
 struct Sharding {
   std::uint32_t tensor{1};
   std::uint32_t pipeline{1};
-  std::uint32_t context{1};         // ranks of their own, beside tensor and pipeline
-  std::uint32_t decode_context{1};  // tensor ranks that share out the tokens; adds no rank, and divides `tensor`
+  std::uint32_t context{1};                                 // ranks of their own, beside tensor and pipeline
+  std::uint32_t decode_context{1};                          // tensor ranks that share out the tokens; adds no rank, and divides `tensor`
   InplaceVector<std::uint32_t, max_stages> stage_layers{};  // layers of each pipeline stage; empty: the default split
 
   /// Ranks that share out a sequence's tokens.
@@ -88,7 +88,8 @@ constexpr Complaints check(CacheSpec const& spec, Sharding const& sharding) {
       if (n == 0) complain(".stage_layers", 0, "1 layer or more on each stage", "use fewer stages");
     }
     if (sharding.stage_layers.size() != sharding.pipeline || sharding.stage_layers.overflowed())
-      complain(".stage_layers", sharding.stage_layers.size() + sharding.stage_layers.lost, "one entry for each stage", "list the layers of every pipeline stage");
+      complain(".stage_layers", sharding.stage_layers.size() + sharding.stage_layers.lost, "one entry for each stage",
+               "list the layers of every pipeline stage");
     if (listed != layers) complain(".stage_layers", listed, "a sum of all the model's layers", "make the list add up to the layers");
   }
   for (std::uint32_t i = 0; i < spec.layers.palette.size(); ++i) {
@@ -97,11 +98,13 @@ constexpr Complaints check(CacheSpec const& spec, Sharding const& sharding) {
       if (layer.repeats(j)) continue;
       Part const& part = layer.parts[j];
       if (!detail::shards(part, sharding.tensor))
-        complain(".tensor", sharding.tensor, "ranks that divide the heads, or KV heads that divide the ranks", "choose another tensor-parallel size, or use a runtime profile that rounds", i);
+        complain(".tensor", sharding.tensor, "ranks that divide the heads, or KV heads that divide the ranks",
+                 "choose another tensor-parallel size, or use a runtime profile that rounds", i);
       if (saturating_multiply(part.tokens_per_entry, sharding.token_ranks()) > detail::most_tokens_per_entry)
         complain(".context", sharding.context, "at most 65535 tokens behind one entry", "choose fewer context ranks", i);
       if (sharding.token_ranks() > 1 && (part.keeps == Keeps::window || part.keeps == Keeps::chunk))
-        complain(sharding.context > 1 ? ".context" : ".decode_context", sharding.token_ranks(), "1 for a model with windows or chunks", "runtimes shard only what grows with the context", i);
+        complain(sharding.context > 1 ? ".context" : ".decode_context", sharding.token_ranks(), "1 for a model with windows or chunks",
+                 "runtimes shard only what grows with the context", i);
     }
   }
   return complaints;

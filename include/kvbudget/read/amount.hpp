@@ -17,14 +17,21 @@ struct ByteUnit {
 
 inline constexpr ByteUnit byte_units[] = {
     {"B", 1},
-    {"KiB", std::uint64_t{1} << 10}, {"MiB", std::uint64_t{1} << 20}, {"GiB", std::uint64_t{1} << 30}, {"TiB", std::uint64_t{1} << 40},
-    {"kB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000},
+    {"KiB", std::uint64_t{1} << 10},
+    {"MiB", std::uint64_t{1} << 20},
+    {"GiB", std::uint64_t{1} << 30},
+    {"TiB", std::uint64_t{1} << 40},
+    {"kB", 1'000},
+    {"MB", 1'000'000},
+    {"GB", 1'000'000'000},
+    {"TB", 1'000'000'000'000},
 };
 
 /// "80GiB", "12.5 MiB", "80GB" (decimal), "1024B". A unit is required: 80 of what? Throws Error, which names `field`.
 inline Bytes bytes(std::string_view text, std::string const& field) {
   auto const refuse = [&] {
-    return Error{{"", field, "\"" + std::string{text} + "\"", "a number and a unit: B, KiB, MiB, GiB, TiB (binary) or kB, MB, GB, TB (decimal)", "write for example 80GiB"}};
+    return Error{{"", field, "\"" + std::string{text} + "\"", "a number and a unit: B, KiB, MiB, GiB, TiB (binary) or kB, MB, GB, TB (decimal)",
+                  "write for example 80GiB"}};
   };
   double number{};
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -58,7 +65,8 @@ inline std::uint64_t whole(std::string_view text, std::string const& field, std:
   std::uint64_t number{};
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
-    throw Error{{"", field, "\"" + std::string{text} + "\"", "a whole number from " + std::to_string(least) + " to " + std::to_string(most), "write digits only, for example " + std::to_string(least < 8192 && most >= 8192 ? 8192 : least)}};
+    throw Error{{"", field, "\"" + std::string{text} + "\"", "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
+                 "write digits only, for example " + std::to_string(least < 8192 && most >= 8192 ? 8192 : least)}};
   return number;
 }
 
@@ -69,10 +77,29 @@ struct NamedDType {
 
 /// Names of cache dtypes as Hugging Face, vLLM and llama.cpp write them.
 inline constexpr NamedDType dtype_names[] = {
-    {"bf16", bf16}, {"bfloat16", bf16}, {"fp16", fp16}, {"f16", fp16}, {"float16", fp16}, {"half", fp16}, {"fp32", fp32}, {"f32", fp32}, {"float32", fp32},
-    {"fp8", fp8}, {"fp8_e4m3", fp8}, {"fp8_e5m2", fp8}, {"int8", int8},
-    {"q8_0", q8_0}, {"q5_1", q5_1}, {"q5_0", q5_0}, {"q4_1", q4_1}, {"q4_0", q4_0}, {"iq4_nl", iq4_nl},
-    {"nvfp4", nvfp4}, {"fp8_per_token_head", fp8_per_token_head}, {"int8_per_token_head", int8_per_token_head}, {"int4_per_token_head", int4_per_token_head},
+    {"bf16", bf16},
+    {"bfloat16", bf16},
+    {"fp16", fp16},
+    {"f16", fp16},
+    {"float16", fp16},
+    {"half", fp16},
+    {"fp32", fp32},
+    {"f32", fp32},
+    {"float32", fp32},
+    {"fp8", fp8},
+    {"fp8_e4m3", fp8},
+    {"fp8_e5m2", fp8},
+    {"int8", int8},
+    {"q8_0", q8_0},
+    {"q5_1", q5_1},
+    {"q5_0", q5_0},
+    {"q4_1", q4_1},
+    {"q4_0", q4_0},
+    {"iq4_nl", iq4_nl},
+    {"nvfp4", nvfp4},
+    {"fp8_per_token_head", fp8_per_token_head},
+    {"int8_per_token_head", int8_per_token_head},
+    {"int4_per_token_head", int4_per_token_head},
 };
 
 /// The dtype of a name. Throws Error with every accepted name, which names `field`.

@@ -21,14 +21,14 @@ struct HfOptions {
 };
 
 struct HfModel {
-  CacheSpec spec{};                       // at the cache's dtype: as told, as the checkpoint declares it, or the model's
-  std::string model_type{};               // of the text model
-  std::string text_path{};                // where it was found: "" or "text_config"
-  std::uint32_t attention_heads{};        // query heads: what the KV heads would be without grouping
-  std::optional<Tokens> context{};        // the longest sequence it was trained for, where the file says
-  std::string dtype{};                    // as the file spells it; empty: it does not say
-  bool declares_cache_dtype{};            // the checkpoint declares a quantised cache (kv_cache_scheme)
-  std::vector<std::string> notes{};       // what a reader of the numbers should know
+  CacheSpec spec{};                  // at the cache's dtype: as told, as the checkpoint declares it, or the model's
+  std::string model_type{};          // of the text model
+  std::string text_path{};           // where it was found: "" or "text_config"
+  std::uint32_t attention_heads{};   // query heads: what the KV heads would be without grouping
+  std::optional<Tokens> context{};   // the longest sequence it was trained for, where the file says
+  std::string dtype{};               // as the file spells it; empty: it does not say
+  bool declares_cache_dtype{};       // the checkpoint declares a quantised cache (kv_cache_scheme)
+  std::vector<std::string> notes{};  // what a reader of the numbers should know
 };
 
 /// Which layers slide, when the file has a `sliding_window`.
@@ -44,17 +44,45 @@ struct HfFamily {
 };
 
 inline constexpr std::array hf_families{
-    HfFamily{"gemma", WindowRule::none},           HfFamily{"llama", WindowRule::none},          HfFamily{"mistral", WindowRule::every_layer},
-    HfFamily{"mixtral", WindowRule::every_layer},  HfFamily{"qwen2", WindowRule::behind_switch}, HfFamily{"qwen3", WindowRule::behind_switch},
+    HfFamily{"gemma", WindowRule::none},          HfFamily{"llama", WindowRule::none},          HfFamily{"mistral", WindowRule::every_layer},
+    HfFamily{"mixtral", WindowRule::every_layer}, HfFamily{"qwen2", WindowRule::behind_switch}, HfFamily{"qwen3", WindowRule::behind_switch},
 };
 
 /// Keys that change what layers keep and that none of these families has a rule for.
 inline constexpr std::array<std::string_view, 33> hf_layout_keys{
-    "kv_lora_rank", "index_topk", "index_head_dim", "compress_ratios", "attention_chunk_size", "sliding_window_pattern", "_sliding_window_pattern",
-    "hybrid_layer_pattern", "hybrid_override_pattern", "layers_block_type", "attn_type_list", "attn_layer_period", "full_attention_interval",
-    "linear_attn_config", "mamba_d_state", "ssm_state_size", "conv_L_cache", "num_kv_shared_layers", "cross_attention_layers", "block_configs",
-    "total_ut_steps", "loop_num", "global_head_dim", "num_global_key_value_heads", "v_head_dim", "swa_num_key_value_heads", "swa_head_dim",
-    "attention_other_setting", "num_attention_groups", "multi_query_group_num", "sparse_attention_config", "efficient_attention_config", "cla_share_factor",
+    "kv_lora_rank",
+    "index_topk",
+    "index_head_dim",
+    "compress_ratios",
+    "attention_chunk_size",
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "hybrid_layer_pattern",
+    "hybrid_override_pattern",
+    "layers_block_type",
+    "attn_type_list",
+    "attn_layer_period",
+    "full_attention_interval",
+    "linear_attn_config",
+    "mamba_d_state",
+    "ssm_state_size",
+    "conv_L_cache",
+    "num_kv_shared_layers",
+    "cross_attention_layers",
+    "block_configs",
+    "total_ut_steps",
+    "loop_num",
+    "global_head_dim",
+    "num_global_key_value_heads",
+    "v_head_dim",
+    "swa_num_key_value_heads",
+    "swa_head_dim",
+    "attention_other_setting",
+    "num_attention_groups",
+    "multi_query_group_num",
+    "sparse_attention_config",
+    "efficient_attention_config",
+    "cla_share_factor",
 };
 
 namespace detail {
@@ -90,7 +118,8 @@ inline DType hf_model_dtype(Fields const& top, HfModel& model) {
   if (model.dtype == "bfloat16" || model.dtype == "float16") return bf16;
   if (!model.dtype.empty() && model.dtype != "float32")
     throw top.refuse("torch_dtype", Json(model.dtype), "bfloat16, float16, float32", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
-  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") + std::string{": the cache is counted at 2 bytes an element, as servers run it"});
+  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") +
+                        std::string{": the cache is counted at 2 bytes an element, as servers run it"});
   return bf16;
 }
 
@@ -103,7 +132,9 @@ inline std::optional<DType> hf_kv_cache_scheme(Fields const& top, Fields const& 
   if (!scheme) return std::nullopt;
   bool const named = scheme->is_string() && (*scheme == "FP8" || *scheme == "fp8");
   bool const described = scheme->is_object() && scheme->value("num_bits", Json{}) == 8 && scheme->value("type", Json{}) == "float";
-  if (!named && !described) throw config.refuse("kv_cache_scheme", *scheme, "\"FP8\", or num_bits 8 and type float", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
+  if (!named && !described)
+    throw config.refuse("kv_cache_scheme", *scheme, "\"FP8\", or num_bits 8 and type float",
+                        "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
   return fp8;
 }
 
@@ -114,7 +145,8 @@ inline std::vector<bool> hf_sliding(Fields const& text, HfFamily const& family, 
   bool const switched_on = family.windows == WindowRule::every_layer || text.flag_or("use_sliding_window", family.windows == WindowRule::none);
   if (text.has("layer_types")) {
     auto const& types = text.list("layer_types");
-    if (types.size() != layers) throw text.refuse("layer_types", types, "one entry for each of the " + std::to_string(layers) + " layers", "make it as long as num_hidden_layers");
+    if (types.size() != layers)
+      throw text.refuse("layer_types", types, "one entry for each of the " + std::to_string(layers) + " layers", "make it as long as num_hidden_layers");
     for (std::size_t i = 0; i < layers; ++i) {
       sliding[i] = types[i] == "sliding_attention";
       if (!sliding[i] && types[i] != "full_attention")
@@ -128,8 +160,11 @@ inline std::vector<bool> hf_sliding(Fields const& text, HfFamily const& family, 
   if (!has_window || !switched_on) return sliding;
   switch (family.windows) {
     case WindowRule::none:
-      throw text.refuse("sliding_window", *text.find("sliding_window"), "no window in a " + std::string{family.model_type} + " model", "describe its layers as a CacheSpec");
-    case WindowRule::every_layer: sliding.assign(layers, true); break;
+      throw text.refuse("sliding_window", *text.find("sliding_window"), "no window in a " + std::string{family.model_type} + " model",
+                        "describe its layers as a CacheSpec");
+    case WindowRule::every_layer:
+      sliding.assign(layers, true);
+      break;
     case WindowRule::behind_switch: {
       std::size_t const first = text.count("max_window_layers", 0, std::uint64_t{1} << 20);
       for (std::size_t i = first; i < layers; ++i) sliding[i] = true;
@@ -142,7 +177,8 @@ inline std::uint32_t hf_head_dim(Fields const& text, std::uint64_t heads) {
   if (auto const given = text.count_if("head_dim", 1, 65'536)) return static_cast<std::uint32_t>(*given);
   std::uint64_t const hidden = text.count("hidden_size", 1, std::uint64_t{1} << 24);
   if (hidden % heads != 0)
-    throw text.refuse("hidden_size", Json(hidden), "a multiple of num_attention_heads (" + std::to_string(heads) + "), where head_dim is missing", "add head_dim");
+    throw text.refuse("hidden_size", Json(hidden), "a multiple of num_attention_heads (" + std::to_string(heads) + "), where head_dim is missing",
+                      "add head_dim");
   return static_cast<std::uint32_t>(hidden / heads);
 }
 
@@ -164,7 +200,8 @@ inline HfModel hf_config(Json const& config, std::string const& input, HfOptions
   auto const layers = static_cast<std::size_t>(text.count("num_hidden_layers", 1, max_layers));
   auto const heads = text.count("num_attention_heads", 1, 65'536);
   auto const kv_heads = static_cast<std::uint32_t>(text.count_if("num_key_value_heads", 1, 65'536).value_or(heads));
-  if (heads % kv_heads != 0) throw text.refuse("num_key_value_heads", Json(kv_heads), "a divisor of num_attention_heads (" + std::to_string(heads) + ")", "correct the field");
+  if (heads % kv_heads != 0)
+    throw text.refuse("num_key_value_heads", Json(kv_heads), "a divisor of num_attention_heads (" + std::to_string(heads) + ")", "correct the field");
   AttentionShape const shape{.kv_heads = kv_heads, .head_dim = detail::hf_head_dim(text, heads)};
   model.attention_heads = static_cast<std::uint32_t>(heads);
   model.context = detail::hf_context(text);
@@ -186,7 +223,9 @@ inline HfModel hf_config(Json const& config, std::string const& input, HfOptions
 }
 
 /// From a file. Throws Error: not there, a directory, empty, not JSON, or a field that is missing, wrong or not understood.
-inline HfModel hf_config(std::filesystem::path const& path, HfOptions const& options = {}) { return hf_config(parse_json(file_text(path), path.string()), path.string(), options); }
+inline HfModel hf_config(std::filesystem::path const& path, HfOptions const& options = {}) {
+  return hf_config(parse_json(file_text(path), path.string()), path.string(), options);
+}
 
 /// The same, with the refusal as a value.
 inline Result<HfModel> try_hf_config(std::filesystem::path const& path, HfOptions const& options = {}) {

@@ -32,9 +32,7 @@ inline std::string shown(Json const& value) {
 
 /// The whole text of a regular, non-empty file. Throws Error.
 inline std::string file_text(std::filesystem::path const& path) {
-  auto const refuse = [&](std::string value, std::string next) -> void {
-    throw Error{{path.string(), "", std::move(value), "a JSON file", std::move(next)}};
-  };
+  auto const refuse = [&](std::string value, std::string next) -> void { throw Error{{path.string(), "", std::move(value), "a JSON file", std::move(next)}}; };
   std::error_code ignored;
   auto const status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) refuse("a directory", "name the file in it, for example " + (path / "config.json").string());

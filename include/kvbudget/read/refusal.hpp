@@ -12,8 +12,8 @@
 namespace kvbudget::inline v1::read {
 
 struct Refusal {
-  std::string input;     // a file, or an argument
-  std::string field;     // empty where the input as a whole is refused
+  std::string input;  // a file, or an argument
+  std::string field;  // empty where the input as a whole is refused
   std::string value;
   std::string accepted;
   std::string next;

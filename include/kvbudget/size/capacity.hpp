@@ -22,7 +22,7 @@ struct PlanOptions {
 /// Layers that keep the same tokens.
 struct GroupPlan {
   CacheGroup group{};
-  Bytes entry{};                      // of all its layers; of a fixed group, all it keeps for a sequence
+  Bytes entry{};  // of all its layers; of a fixed group, all it keeps for a sequence
   std::uint32_t tokens_per_entry{1};
 
   constexpr Bytes resident(Tokens length) const {
@@ -42,22 +42,22 @@ enum class Binds : std::uint8_t {
 struct RequestCapacity {
   Tokens length{};
   std::uint64_t requests{};
-  Tokens context_tokens{};     // requests x length: the context served; a window caches fewer
+  Tokens context_tokens{};  // requests x length: the context served; a window caches fewer
   Blocks blocks_per_request{};
-  Bytes resident{};            // a request holds this
-  Bytes reserved{};            // this must be free to admit it: whole blocks, and what is in flight in windowed layers
-  Blocks unused{};             // blocks beside the last request
+  Bytes resident{};  // a request holds this
+  Bytes reserved{};  // this must be free to admit it: whole blocks, and what is in flight in windowed layers
+  Blocks unused{};   // blocks beside the last request
   Binds binds{};
   Trail trail{};
 };
 
 struct CachePlan {
-  Bytes pool{};             // bytes for the cache
+  Bytes pool{};  // bytes for the cache
   Bytes bytes_per_block{};
   Blocks blocks{};
   PlanOptions options{};
   InplaceVector<GroupPlan, max_groups> groups{};
-  Footprint footprint{};    // for admission: gate{{.capacity = plan.blocks, .footprint = plan.footprint}}
+  Footprint footprint{};  // for admission: gate{{.capacity = plan.blocks, .footprint = plan.footprint}}
 
   /// What the pool loses because it is cut into whole blocks.
   constexpr Bytes lost_in_pool() const { return pool - bytes_per_block * blocks.count; }
@@ -83,7 +83,10 @@ struct CachePlan {
     trail.multiply("tokens of context", length.count, Unit::tokens, Unit::tokens);
     result.context_tokens = {trail.result()};
     result.unused = blocks - result.blocks_per_request * result.requests;
-    result.binds = blocks == Blocks{} ? Binds::no_cache_bytes : fit == 0 ? Binds::one_request : result.requests < fit ? Binds::max_requests : Binds::cache_bytes;
+    result.binds = blocks == Blocks{}      ? Binds::no_cache_bytes
+                   : fit == 0              ? Binds::one_request
+                   : result.requests < fit ? Binds::max_requests
+                                           : Binds::cache_bytes;
     return result;
   }
 
@@ -111,7 +114,8 @@ struct CachePlan {
       trail.start("states of a request", group.fixed);
     } else {
       trail.start("tokens of a request", length);
-      trail.at_most(group.keeps == Keeps::window ? "the window, in flight, block ends" : "the chunk, in flight, block ends", group.most_tokens(options.in_flight).count);
+      trail.at_most(group.keeps == Keeps::window ? "the window, in flight, block ends" : "the chunk, in flight, block ends",
+                    group.most_tokens(options.in_flight).count);
       trail.divide_up("tokens per block", group.block.count, Unit::tokens, Unit::blocks);
     }
     if (group.blocks_per_entry != 1) trail.multiply("pool blocks behind one", group.blocks_per_entry, Unit::blocks, Unit::blocks);
@@ -127,7 +131,8 @@ constexpr Complaints check(PlanOptions const& options) {
   Complaints complaints{};
   if (options.block == Tokens{} || options.block > Tokens{1 << 20})
     complaints.push_back({".block", options.block.count, "1 to 1048576 tokens", "give the tokens of one block, for example 16"});
-  if (options.in_flight == Tokens{}) complaints.push_back({".in_flight", 0, "1 token or more", "give the most tokens one step computes (max_num_batched_tokens)"});
+  if (options.in_flight == Tokens{})
+    complaints.push_back({".in_flight", 0, "1 token or more", "give the most tokens one step computes (max_num_batched_tokens)"});
   if (options.max_requests == 0) complaints.push_back({".max_requests", 0, "1 request or more", "give the limit on running sequences, or leave it out"});
   return complaints;
 }
@@ -137,7 +142,8 @@ namespace detail {
 constexpr GroupPlan& group_for(CachePlan& plan, Part const& part) {
   for (auto& known : plan.groups)
     if (known.group.keeps == part.keeps && known.group.span == part.span && known.tokens_per_entry == part.tokens_per_entry) return known;
-  GroupPlan group{.group = {.keeps = part.keeps, .block = plan.options.block * part.tokens_per_entry, .span = part.span}, .tokens_per_entry = part.tokens_per_entry};
+  GroupPlan group{.group = {.keeps = part.keeps, .block = plan.options.block * part.tokens_per_entry, .span = part.span},
+                  .tokens_per_entry = part.tokens_per_entry};
   if (part.keeps == Keeps::fixed) group.group.fixed = Blocks{1};
   plan.groups.push_back(group);
   return plan.groups[plan.groups.size() - 1];
@@ -164,7 +170,10 @@ constexpr Complaints check(CacheSpec const& spec, PlanOptions const& options) {
 
 /// A plan for `pool` bytes on one rank. Of a bad spec or bad options, a plan that holds nothing: see check(spec, options).
 constexpr CachePlan plan(CacheSpec const& spec, Bytes pool, PlanOptions const& options = {}) {
-  if (!check(spec, options).empty()) return {.bytes_per_block = never_fits<Bytes>(), .groups = {{.group = fixed_group(Blocks::max()), .entry = Bytes::max()}}, .footprint = {.groups = {fixed_group(Blocks::max())}}};
+  if (!check(spec, options).empty())
+    return {.bytes_per_block = never_fits<Bytes>(),
+            .groups = {{.group = fixed_group(Blocks::max()), .entry = Bytes::max()}},
+            .footprint = {.groups = {fixed_group(Blocks::max())}}};
   CachePlan plan{.pool = pool, .options = options};
   for (std::size_t i = 0; i < spec.layers.palette.size(); ++i) {
     for (auto const& part : spec.layers.palette[i].parts) {

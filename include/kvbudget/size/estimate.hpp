@@ -31,9 +31,7 @@ constexpr std::uint64_t greatest_common_divisor(std::uint64_t a, std::uint64_t b
   return a;
 }
 
-constexpr std::uint64_t least_common_multiple(std::uint64_t a, std::uint64_t b) {
-  return saturating_multiply(a / greatest_common_divisor(a, b), b);
-}
+constexpr std::uint64_t least_common_multiple(std::uint64_t a, std::uint64_t b) { return saturating_multiply(a / greatest_common_divisor(a, b), b); }
 
 }  // namespace detail
 

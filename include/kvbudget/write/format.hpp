@@ -65,12 +65,18 @@ inline std::string percentage(std::uint64_t millionths) { return fmt::format("{}
 
 inline std::string with_unit(std::uint64_t count, Unit unit) {
   switch (unit) {
-    case Unit::number: return grouped(count);
-    case Unit::bytes: return exactly({count});
-    case Unit::tokens: return counted(count, "token", "tokens");
-    case Unit::blocks: return counted(count, "block", "blocks");
-    case Unit::requests: return counted(count, "request", "requests");
-    case Unit::millionths: return percentage(count);
+    case Unit::number:
+      return grouped(count);
+    case Unit::bytes:
+      return exactly({count});
+    case Unit::tokens:
+      return counted(count, "token", "tokens");
+    case Unit::blocks:
+      return counted(count, "block", "blocks");
+    case Unit::requests:
+      return counted(count, "request", "requests");
+    case Unit::millionths:
+      return percentage(count);
   }
   return grouped(count);
 }
@@ -82,13 +88,18 @@ struct Plain {
 
 constexpr std::string_view sign_of(Operation operation) {
   switch (operation) {
-    case Operation::start: return "  ";
-    case Operation::subtract: return "- ";
+    case Operation::start:
+      return "  ";
+    case Operation::subtract:
+      return "- ";
     case Operation::share_down:
-    case Operation::multiply: return "x ";
+    case Operation::multiply:
+      return "x ";
     case Operation::divide_down:
-    case Operation::divide_up: return "/ ";
-    case Operation::at_most: return "at most ";
+    case Operation::divide_up:
+      return "/ ";
+    case Operation::at_most:
+      return "at most ";
   }
   return "? ";
 }
@@ -108,7 +119,8 @@ struct fmt::formatter<kvbudget::Bytes> {
     std::string_view const wanted{&*name, static_cast<std::size_t>(at - name)};
     for (auto const& unit : kvbudget::write::binary_units)
       if (unit.name == wanted) unit_ = unit;
-    if (unit_.bytes == 0 && (!wanted.empty() || decimals_ >= 0)) throw fmt::format_error("Bytes are formatted as {}, {:GiB} or {:.1GiB}; units: B KiB MiB GiB TiB");
+    if (unit_.bytes == 0 && (!wanted.empty() || decimals_ >= 0))
+      throw fmt::format_error("Bytes are formatted as {}, {:GiB} or {:.1GiB}; units: B KiB MiB GiB TiB");
     return at;
   }
   template <class Context>
@@ -216,8 +228,9 @@ template <>
 struct fmt::formatter<kvbudget::RequestCapacity> : kvbudget::write::Plain {
   template <class Context>
   auto format(kvbudget::RequestCapacity const& capacity, Context& context) const {
-    return fmt::format_to(context.out(), "{} of {}: {} each, {} resident, {} reserved; {} unused; binds: {}", kvbudget::write::counted(capacity.requests, "request", "requests"),
-                          capacity.length, capacity.blocks_per_request, capacity.resident, capacity.reserved, capacity.unused, name_of(capacity.binds));
+    return fmt::format_to(context.out(), "{} of {}: {} each, {} resident, {} reserved; {} unused; binds: {}",
+                          kvbudget::write::counted(capacity.requests, "request", "requests"), capacity.length, capacity.blocks_per_request, capacity.resident,
+                          capacity.reserved, capacity.unused, name_of(capacity.binds));
   }
 };
 

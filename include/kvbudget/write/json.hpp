@@ -30,14 +30,20 @@ void to_json(Json& json, Complaint const& complaint) {
 /// Counts in blocks of the pool; in a token budget, tokens.
 template <JsonValue Json>
 void to_json(Json& json, Verdict const& verdict) {
-  json = {{"outcome", name_of(verdict.outcome)}, {"reason", name_of(verdict.reason)}, {"pool", verdict.pool_name}, {"needed", verdict.needed},
-          {"free", verdict.free},                {"headroom", verdict.headroom},      {"limit", verdict.limit}};
+  json = {{"outcome", name_of(verdict.outcome)},
+          {"reason", name_of(verdict.reason)},
+          {"pool", verdict.pool_name},
+          {"needed", verdict.needed},
+          {"free", verdict.free},
+          {"headroom", verdict.headroom},
+          {"limit", verdict.limit}};
   if (verdict.field[0] != '\0') json["field"] = verdict.field;
 }
 
 template <JsonValue Json>
 void to_json(Json& json, Step const& step) {
-  json = {{"label", step.label}, {"operation", name_of(step.operation)}, {"operand", step.operand}, {"operand_unit", name_of(step.operand_unit)}, {"result", step.result}, {"result_unit", name_of(step.result_unit)}};
+  json = {{"label", step.label},   {"operation", name_of(step.operation)},    {"operand", step.operand}, {"operand_unit", name_of(step.operand_unit)},
+          {"result", step.result}, {"result_unit", name_of(step.result_unit)}};
 }
 
 template <JsonValue Json>
@@ -48,29 +54,57 @@ void to_json(Json& json, Trail const& trail) {
 
 template <JsonValue Json>
 void to_json(Json& json, GroupPlan const& group) {
-  json = {{"keeps", name_of(group.group.keeps)}, {"span_tokens", group.group.span}, {"block_tokens", group.group.block}, {"entry_bytes", group.entry}, {"pool_blocks_per_block", group.group.blocks_per_entry}};
+  json = {{"keeps", name_of(group.group.keeps)},
+          {"span_tokens", group.group.span},
+          {"block_tokens", group.group.block},
+          {"entry_bytes", group.entry},
+          {"pool_blocks_per_block", group.group.blocks_per_entry}};
 }
 
 template <JsonValue Json>
 void to_json(Json& json, CachePlan const& plan) {
-  json = {{"pool_bytes", plan.pool}, {"bytes_per_block", plan.bytes_per_block}, {"blocks", plan.blocks}, {"block_tokens", plan.options.block}, {"lost_in_pool_bytes", plan.lost_in_pool()},
-          {"longest_request_tokens", plan.longest()}, {"groups", Json::array()}};
+  json = {{"pool_bytes", plan.pool},
+          {"bytes_per_block", plan.bytes_per_block},
+          {"blocks", plan.blocks},
+          {"block_tokens", plan.options.block},
+          {"lost_in_pool_bytes", plan.lost_in_pool()},
+          {"longest_request_tokens", plan.longest()},
+          {"groups", Json::array()}};
   for (auto const& group : plan.groups) json["groups"].push_back(group);
 }
 
 template <JsonValue Json>
 void to_json(Json& json, RequestCapacity const& capacity) {
-  json = {{"length", capacity.length}, {"requests", capacity.requests}, {"context_tokens", capacity.context_tokens}, {"blocks_per_request", capacity.blocks_per_request},
-          {"resident_bytes_per_request", capacity.resident}, {"reserved_bytes_per_request", capacity.reserved}, {"unused_blocks", capacity.unused}, {"binds", name_of(capacity.binds)}};
+  json = {{"length", capacity.length},
+          {"requests", capacity.requests},
+          {"context_tokens", capacity.context_tokens},
+          {"blocks_per_request", capacity.blocks_per_request},
+          {"resident_bytes_per_request", capacity.resident},
+          {"reserved_bytes_per_request", capacity.reserved},
+          {"unused_blocks", capacity.unused},
+          {"binds", name_of(capacity.binds)}};
 }
 
 template <JsonValue Json>
 void to_json(Json& json, ClassAccount const& account) {
-  json = {{"submitted", account.submitted}, {"admitted", account.admitted}, {"ever_waited", account.ever_waited}, {"steps_waited", account.steps_waited},
-          {"completed", account.completed}, {"cancelled", account.cancelled}, {"preempted", account.preempted}, {"recomputed_tokens", account.recomputed_tokens},
-          {"queued_requests", account.queued_requests}, {"queued_tokens", account.queued_tokens}, {"active_requests", account.active_requests}, {"active_tokens", account.active_tokens},
-          {"tokens_held", account.tokens_held}, {"tokens_per_request", account.tokens_per_request()}, {"peak_active_requests", account.peak_active_requests},
-          {"peak_active_tokens", account.peak_active_tokens}, {"peak_tokens_held", account.peak_tokens_held}, {"rejected", Json::object()}};
+  json = {{"submitted", account.submitted},
+          {"admitted", account.admitted},
+          {"ever_waited", account.ever_waited},
+          {"steps_waited", account.steps_waited},
+          {"completed", account.completed},
+          {"cancelled", account.cancelled},
+          {"preempted", account.preempted},
+          {"recomputed_tokens", account.recomputed_tokens},
+          {"queued_requests", account.queued_requests},
+          {"queued_tokens", account.queued_tokens},
+          {"active_requests", account.active_requests},
+          {"active_tokens", account.active_tokens},
+          {"tokens_held", account.tokens_held},
+          {"tokens_per_request", account.tokens_per_request()},
+          {"peak_active_requests", account.peak_active_requests},
+          {"peak_active_tokens", account.peak_active_tokens},
+          {"peak_tokens_held", account.peak_tokens_held},
+          {"rejected", Json::object()}};
   for (std::size_t i = 0; i < reasons; ++i)
     if (account.rejected[i] != 0) json["rejected"][std::string{name_of(static_cast<Reason>(i))}] = account.rejected[i];
 }
