@@ -431,10 +431,10 @@ struct Recorder {
 TEST_CASE("an observer is told of every change, in order") {
   std::vector<Event> events;
   {
-    AdmissionController<policies::Plain, Counter, Recorder> gate{{.capacity = 10_tokens}, {}, Recorder{&events}};
+    AdmissionController<policies::Plain, Counter, Recorder> gate{{.capacity = 10_tokens, .classes = 2}, {}, Recorder{&events}};
     gate.begin_step(7);
     gate.submit({.prompt = 5_tokens, .max_new = 5_tokens, .tag = 1});
-    gate.submit({.prompt = 5_tokens, .max_new = 5_tokens, .tag = 2});
+    gate.submit({.prompt = 5_tokens, .max_new = 5_tokens, .request_class = Kind::document, .tag = 2});
     gate.submit({.prompt = 50_tokens, .tag = 3});
     auto leases = admit_all(gate);
     leases[0].grow(2_tokens);
@@ -446,6 +446,7 @@ TEST_CASE("an observer is told of every change, in order") {
   REQUIRE(events.size() == 10);
   REQUIRE(events[4].ticket == events[1].ticket);
   REQUIRE(events[6].ticket == events[2].ticket);
+  REQUIRE(events[6].request_class == RequestClass{Kind::document});
   REQUIRE(is(0, EventKind::step_begun, 0, 0_tokens, 0_tokens));
   REQUIRE(is(1, EventKind::submitted, 1, 0_tokens, 0_tokens));
   REQUIRE(is(2, EventKind::submitted, 2, 0_tokens, 0_tokens));
@@ -456,6 +457,38 @@ TEST_CASE("an observer is told of every change, in order") {
   REQUIRE(is(7, EventKind::grown, 1, 5_tokens, 7_tokens));
   REQUIRE(is(8, EventKind::cancelled, 2, 0_tokens, 0_tokens));
   REQUIRE(is(9, EventKind::completed, 1, 7_tokens, 0_tokens));
+}
+
+TEST_CASE("events give the reason and the pool, and only those who lost work are told so") {
+  std::vector<Event> events;
+  {
+    AdmissionLimits const limits{
+        .capacity = 100_blocks, .footprint = {.groups = {full_group(), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 12_blocks}}};
+    AdmissionController<policies::Plain, Counter, Recorder> gate{limits, {}, Recorder{&events}};
+    for (std::uint64_t const prompt : {5U, 4U, 3U}) gate.submit(ask(prompt, 7));
+    gate.submit(ask(200));
+    auto leases = admit_all(gate);
+    leases[1].grow(4_tokens);  // what the newer one holds is not enough: the asker yields alone
+    leases[0].grow(5_tokens);
+  }
+  std::vector<std::pair<EventKind, Reason>> seen;
+  for (auto const& event : events) seen.emplace_back(event.kind, event.reason);
+  using K = EventKind;
+  REQUIRE(seen == std::vector<std::pair<EventKind, Reason>>{{K::submitted, Reason::in_queue},
+                                                            {K::submitted, Reason::in_queue},
+                                                            {K::submitted, Reason::in_queue},
+                                                            {K::rejected, Reason::exceeds_capacity},
+                                                            {K::admitted, Reason::fits_alone},
+                                                            {K::admitted, Reason::fits},
+                                                            {K::admitted, Reason::fits},
+                                                            {K::preempted, Reason::preempted},
+                                                            {K::preempted, Reason::preempted},
+                                                            {K::grown, Reason::grown},
+                                                            {K::completed, Reason::ended}});
+  REQUIRE(events[7].pool == 1);
+  REQUIRE(events[7].before == 4_tokens);
+  REQUIRE(events[8].pool == 1);
+  REQUIRE(events[9].after == 10_tokens);
 }
 
 namespace {
@@ -579,6 +612,9 @@ TEST_CASE("a class at its limit is passed by, and stops nobody, even in strict o
   REQUIRE(leases.size() == 2);
   REQUIRE(leases[1].request_class() == RequestClass{Kind::interactive});
   REQUIRE(gate.why(held_back).reason == Reason::class_limit);
+  leases.pop_back();
+  auto const behind = gate.submit({.prompt = 5_tokens, .request_class = Kind::interactive}).ticket;
+  REQUIRE(gate.why(behind).reason == Reason::in_queue);  // not behind the head, which is held back by its class
   leases.erase(leases.begin());
   REQUIRE(gate.why(held_back).reason == Reason::in_queue);
   REQUIRE(gate.admit_next().ticket() == held_back);

@@ -238,7 +238,6 @@ class AdmissionController {
     ++account.active_requests;
     account.active_tokens += live.cached();
     account.recomputed_tokens += live.lost;
-    live.lost = {};
     hold(live, considered.needed);
     account.mark_peaks();
     return true;
@@ -291,7 +290,7 @@ class AdmissionController {
     ClassAccount& account = account_of(before.request.request_class);
     ++(how == EventKind::completed ? account.completed : account.cancelled);
     table_.release(ticket.slot);
-    tell(how, before.request, {.ticket = ticket}, before.state == LiveState::running ? before.cached() : Tokens{}, {});
+    tell(how, before.request, {.reason = Reason::ended, .ticket = ticket}, before.state == LiveState::running ? before.cached() : Tokens{}, {});
     return true;
   }
 
@@ -352,7 +351,7 @@ class AdmissionController {
     auto& live = table_[slot];
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = table_.ticket(slot)};
     if (live.sequences(live.length() + step).length > live.room) {
-      verdict = take_more(slot, need(live, max(live.length() + step, live.reserved)), step);
+      verdict = take_more(slot, need(live, live.length() + step), step);
       if (!table_.valid(verdict.ticket)) return verdict;  // an observer ended it
     } else {
       live.grown += step;
@@ -392,7 +391,8 @@ class AdmissionController {
       Ticket const ticket = victims_.back();
       victims_.pop_back();
       if (table_.valid(ticket))
-        tell(EventKind::preempted, table_[ticket.slot].request, {.ticket = ticket, .pool = verdict.pool}, table_[ticket.slot].cached(), {});
+        tell(EventKind::preempted, table_[ticket.slot].request, {.reason = Reason::preempted, .ticket = ticket, .pool = verdict.pool},
+             table_[ticket.slot].cached(), {});
     }
     return verdict;
   }
@@ -456,6 +456,7 @@ class AdmissionController {
                   .ticket = verdict.ticket,
                   .request_class = request.request_class,
                   .tag = request.tag,
+                  .reason = verdict.reason,
                   .pool = verdict.pool,
                   .before = before,
                   .after = after});

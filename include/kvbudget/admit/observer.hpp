@@ -14,6 +14,7 @@ struct Event {
   Ticket ticket{};
   RequestClass request_class{};
   std::uint64_t tag{};
+  Reason reason{};       // why: fits or fits_alone, the ground of a rejection, ...
   std::uint32_t pool{};  // the pool that binds, where one does
   Tokens before{};       // cached tokens of the request
   Tokens after{};
