@@ -8,7 +8,7 @@
 
 #include <kvbudget/kvbudget.hpp>
 #include <kvbudget/read/amount.hpp>
-#include <kvbudget/read/hf_config.hpp>
+#include <kvbudget/read/model.hpp>
 #include <kvbudget/write/json.hpp>
 
 #include <algorithm>
@@ -97,23 +97,23 @@ struct Device {
   std::string weights;
 };
 
-kvbudget::Bytes weights_of(Device const& device) {
+kvbudget::Bytes weights_of(Device const& device, kvbudget::read::Model const& model) {
   if (!device.weights.empty()) return kvbudget::read::bytes(device.weights, "--weights");
-  if (auto const beside = kvbudget::read::weights_beside(device.model)) return *beside;
+  if (auto const said = kvbudget::read::weights_of(model)) return *said;
   throw kvbudget::read::Error{
       {"", "--weights", "missing", "the bytes of the weights, where no model.safetensors.index.json is beside the config", "add for example --weights 16GiB"}};
 }
 
 /// The tokens that the weights leave room for. Only for a model whose tokens all cost the same.
 Tokens budget_of(Device const& device) {
-  auto const model = kvbudget::read::hf_config(std::filesystem::path{device.model});
+  auto const model = kvbudget::read::model(device.model);
   if (device.memory.empty())
     throw kvbudget::read::Error{{"", "--gpu-memory", "missing", "the device's memory, with --model", "add for example --gpu-memory 80GiB"}};
   if (!growth(model.spec).is_uniform())
     throw kvbudget::read::Error{
-        {device.model, "sliding_window", "set", "a model whose tokens all cost the same: the lab counts tokens", "use kvbudget_estimate"}};
+        {device.model, "the model", "a hybrid", "a model whose tokens all cost the same: the lab counts tokens", "use kvbudget_estimate"}};
   kvbudget::DeviceBudget const budget{
-      .memory = kvbudget::read::bytes(device.memory, "--gpu-memory"), .usable = kvbudget::of_total(kvbudget::Percent{100}), .weights = weights_of(device)};
+      .memory = kvbudget::read::bytes(device.memory, "--gpu-memory"), .usable = kvbudget::of_total(kvbudget::Percent{100}), .weights = weights_of(device, model)};
   example::require_good(check(budget), {{".memory", "--gpu-memory"}});
   Tokens const tokens = tokens_that_fit(model.spec, cache_bytes(budget));
   if (tokens == Tokens{})
@@ -183,7 +183,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"scan", "strict"}))
       ->capture_default_str();
   app.add_option("--headroom", headroom, "tokens, or a percentage, that admission leaves unused")->capture_default_str();
-  app.add_option("--model", device.model, "config.json: the budget is what the weights leave of the device");
+  app.add_option("--model", device.model, "config.json, GGUF file or catalog name: the budget is what the weights leave of the device");
   app.add_option("--gpu-memory", device.memory, "with --model: for example 80GiB");
   app.add_option("--weights", device.weights, "with --model: for example 16GiB");
 

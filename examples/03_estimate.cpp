@@ -1,12 +1,13 @@
 // The copy-paste capacity estimate: what a model's cache takes, what a device leaves for it, and what fits.
 //
+// The model is a config.json, a GGUF file, a folder that holds one, or a name of the catalog.
 //   kvbudget_estimate config.json --gpu-memory 80GiB --weights 16GiB --context 8192 [--tp 2 --dtype fp8 --block 16 --json]
 //   kvbudget_estimate config.json --context 8192 --blocks 27441 --block-size 16        the figure a running server printed
 #include "command_line.hpp"
 
 #include <kvbudget/kvbudget.hpp>
 #include <kvbudget/read/amount.hpp>
-#include <kvbudget/read/hf_config.hpp>
+#include <kvbudget/read/model.hpp>
 #include <kvbudget/write/format.hpp>
 #include <kvbudget/write/json.hpp>
 
@@ -24,14 +25,14 @@ struct Options {
   std::string of_total, of_free, dtype;
   std::uint64_t context{}, block = 16, in_flight = 8'192, max_requests{}, blocks{}, block_size{}, require_requests{};
   kvbudget::Sharding sharding{};
+  bool speculative{};
   bool json{};
 };
 
 /// Everything the report says, computed once.
 struct Estimate {
-  kvbudget::read::HfModel model{};
+  kvbudget::read::Model model{};
   Tokens context{};
-  std::string dtype{};
   Bytes weights{};
   bool measured{};           // blocks as a server printed them, not from memory
   kvbudget::Trail budget{};  // device memory to bytes for the cache, per rank
@@ -44,9 +45,9 @@ struct Estimate {
 
 Error missing(char const* field, char const* accepted, char const* next) { return Error{{"", field, "missing", accepted, next}}; }
 
-Bytes weights_of(Options const& options) {
+Bytes weights_of(Options const& options, kvbudget::read::Model const& model) {
   if (!options.weights.empty()) return kvbudget::read::bytes(options.weights, "--weights");
-  if (auto const beside = kvbudget::read::weights_beside(options.config)) return *beside;
+  if (auto const said = kvbudget::read::weights_of(model)) return *said;
   throw missing("--weights", "the bytes of all weights, where no model.safetensors.index.json is beside the config", "add for example --weights 16GiB");
 }
 
@@ -65,7 +66,7 @@ kvbudget::UsableFraction usable_of(Options const& options) {
 /// Bytes for the cache of one rank. Weights are taken as split evenly over tensor and pipeline ranks.
 Bytes pool_of(Options const& options, Estimate& estimate) {
   if (options.memory.empty()) throw missing("--gpu-memory", "one device's memory", "add for example --gpu-memory 80GiB");
-  estimate.weights = weights_of(options);
+  estimate.weights = weights_of(options, estimate.model);
   kvbudget::DeviceBudget const device{.memory = kvbudget::read::bytes(options.memory, "--gpu-memory"),
                                       .usable = usable_of(options),
                                       .weights = kvbudget::part_up(estimate.weights, std::uint64_t{options.sharding.tensor} * options.sharding.pipeline),
@@ -85,18 +86,11 @@ Bytes measured_pool(Options const& options, kvbudget::CacheSpec const& rank) {
   return plan(rank, Bytes{}, {.block = {options.block_size}}).bytes_per_block * options.blocks;
 }
 
-/// What the cache is counted in, in words.
-std::string dtype_of(Options const& options, kvbudget::read::HfModel const& model) {
-  if (!options.dtype.empty()) return options.dtype;
-  if (model.declares_cache_dtype) return "fp8 (the checkpoint's kv_cache_scheme)";
-  if (model.dtype == "bfloat16" || model.dtype == "float16") return model.dtype;
-  return "2 bytes an element";
-}
-
-kvbudget::read::HfModel read_model(Options const& options) {
-  kvbudget::read::HfOptions how;
-  if (!options.dtype.empty()) how.cache_dtype = kvbudget::read::dtype(options.dtype, "--dtype");
-  auto model = kvbudget::read::hf_config(std::filesystem::path{options.config}, how);
+kvbudget::read::Model read_model(Options const& options) {
+  auto model = kvbudget::read::model(options.config, options.dtype);
+  if (options.speculative && model.draft_layers.size() == 0)
+    throw Error{{options.config, "--speculative", "given", "a model with MTP or NextN blocks", "leave it out, or give the draft model's cache to --reserve"}};
+  if (options.speculative) model.spec.layers.append(model.draft_layers);
   if (model.context && options.context > model.context->count)
     model.notes.push_back(fmt::format("a context of {} is more than the {} the model says it was trained for", Tokens{options.context}, *model.context));
   return model;
@@ -105,7 +99,8 @@ kvbudget::read::HfModel read_model(Options const& options) {
 Estimate estimate_of(Options options) {
   Estimate estimate{.model = read_model(options)};
   auto const& spec = estimate.model.spec;
-  estimate.dtype = dtype_of(options, estimate.model);
+  if (check(spec).empty() && growth(spec).growing + growth(spec).windowed + growth(spec).fixed == Bytes{})
+    throw Error{{options.config, "the model", "without a cache", "a model that generates", "an encoder needs no cache"}};
   example::require_good(check(spec, options.sharding), {{".tensor", "--tp"},
                                                         {".pipeline", "--pp"},
                                                         {".context", "--cp"},
@@ -151,8 +146,8 @@ Json growth_json(kvbudget::Growth const& growth) {
 
 Json to_json(Options const& options, Estimate const& estimate) {
   Json json = growth_json(estimate.whole);
-  json["model_type"] = estimate.model.model_type;
-  json["dtype"] = estimate.dtype;
+  json["model"] = estimate.model.source;
+  json["dtype"] = estimate.model.dtype;
   json["context"] = estimate.context;
   json["ranks"] = options.sharding.ranks();
   json["bytes_per_request_total"] = estimate.request_total;
@@ -198,15 +193,31 @@ std::string what_it_keeps(kvbudget::CacheGroup const& group) {
   return "";
 }
 
+/// KV heads of a model whose keys all have as many; 0 for any other.
+std::uint32_t kv_heads(kvbudget::CacheSpec const& spec) {
+  std::uint32_t heads = 0;
+  for (auto const& layer : spec.layers.palette) {
+    for (auto const& part : layer.parts) {
+      if (part.kind == kvbudget::PartKind::latent) return 0;
+      if (part.kind != kvbudget::PartKind::key) continue;
+      if (heads != 0 && heads != part.heads) return 0;
+      heads = part.heads;
+    }
+  }
+  return heads;
+}
+
 /// What the estimate rests on, each with its effect in bytes.
 void print_factors(Options const& options, Estimate const& estimate) {
-  auto const& first = estimate.model.spec.layers[0].parts[0];
-  Bytes const ungrouped{kvbudget::saturating_multiply((estimate.whole.growing + estimate.whole.windowed).count, estimate.model.attention_heads) / first.heads};
   auto as_fp8 = estimate.model.spec;
   as_fp8.dtype = kvbudget::fp8;
+  std::string const in_fp8 = estimate.model.spec.dtype == kvbudget::fp8 ? "" : "; in fp8, " + described(growth(as_fp8));
   fmt::print("\nwhat moves this estimate\n");
-  fmt::print("  KV heads       {} for {} query heads; with a KV head each, {} a token\n", first.heads, estimate.model.attention_heads, ungrouped);
-  fmt::print("  cache dtype    {}; in fp8, {}\n", estimate.dtype, described(growth(as_fp8)));
+  if (auto const heads = kv_heads(estimate.model.spec); heads != 0 && estimate.model.attention_heads != 0) {
+    Bytes const ungrouped{kvbudget::saturating_multiply((estimate.whole.growing + estimate.whole.windowed).count, estimate.model.attention_heads) / heads};
+    fmt::print("  KV heads       {} for {} query heads; with a KV head each, {} a token\n", heads, estimate.model.attention_heads, ungrouped);
+  }
+  fmt::print("  cache dtype    {}{}\n", estimate.model.dtype, in_fp8);
   fmt::print("  sharding       {}; a request takes {} on the one that binds, {} on all\n", ranks(options), estimate.capacity.resident, estimate.request_total);
   fmt::print("  paging         a request of {} reserves {} more than it holds; the pool loses {} to whole blocks\n", estimate.context,
              estimate.capacity.reserved - estimate.capacity.resident, estimate.stage.plan.lost_in_pool());
@@ -219,7 +230,7 @@ void print_factors(Options const& options, Estimate const& estimate) {
 
 void print(Options const& options, Estimate const& estimate) {
   auto const& plan = estimate.stage.plan;
-  fmt::print("{} ({}), cache dtype {}\n", options.config, estimate.model.model_type, estimate.dtype);
+  fmt::print("{} ({}), cache dtype {}\n", options.config, estimate.model.source, estimate.model.dtype);
   for (auto const& note : estimate.model.notes) fmt::print("note: {}\n", note);
   fmt::print("the model     {}\none rank      {}\n\n", described(estimate.whole), described(estimate.rank));
   if (estimate.measured)
@@ -250,10 +261,10 @@ int main(int argc, char** argv) {
   CLI::App app{"How many blocks, tokens and requests a device holds for a model", "kvbudget_estimate"};
   Options options;
   auto const most = example::most_tokens;
-  app.add_option("CONFIG", options.config, "a Hugging Face config.json")->required();
+  app.add_option("MODEL", options.config, "a Hugging Face config.json, a GGUF file, a folder with one, or a catalog name such as llama-3.1-8b")->required();
   auto* const memory = app.add_option("--gpu-memory", options.memory, "of one device, for example 80GiB");
   auto* const weights = app.add_option("--weights", options.weights,
-                                       "of the whole model, for example 16GiB; read from model.safetensors.index.json where it is beside the config");
+                                       "of the whole model, for example 16GiB; read from the GGUF file, or from model.safetensors.index.json beside the config");
   example::add_whole(app, "--context", options.context, 1, most, "tokens of one request; the model's context unless told");
   auto* const of_total = app.add_option("--of-total", options.of_total, "usable fraction of the memory (vLLM, SGLang); 1.0 unless told");
   auto* const of_free = app.add_option("--of-free", options.of_free, "usable fraction of what is free after the weights (TensorRT-LLM, LMDeploy)");
@@ -276,6 +287,7 @@ int main(int argc, char** argv) {
     block_size->excludes(estimated);
   }
   example::add_whole(app, "--require-requests", options.require_requests, 1, most, "exit 1 when fewer requests fit");
+  app.add_flag("--speculative", options.speculative, "count the MTP or NextN blocks, too");
   app.add_flag("--json", options.json);
 
   return example::main_of(app, argc, argv, [&] {

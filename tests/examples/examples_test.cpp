@@ -169,7 +169,7 @@ TEST_CASE("the lab refuses bad scenarios by field, value, range and next step") 
   refused(scenario(R"({"budget_tokens": 10, "classes": ["a", "a"], "requests": []})"), {"classes is \"a\"", "each once"});
   refused(scenario(R"({"budget_tokens": 10, "classes": [], "requests": []})"), {"classes is 0", "1 to 65536"});
   refused(scenario(R"({"budget_tokens": 10, "requests": [], "two\nlines": 1})"), {"two?lines is 1"});
-  refused(scenario(R"({"budget_tokens": 1e999, "requests": []})"), {"bad.json is not usable", "next:"});
+  refused(scenario(R"({"budget_tokens": 1e999, "requests": []})"), {"budget_tokens is missing or null"});
   refused(scenario("[]"), {"a JSON object"});
   refused(scenario(""), {"is empty"});
   refused(scenario("{"), {"not JSON"});
@@ -308,8 +308,10 @@ TEST_CASE("a user's CI fails when fewer requests fit than it requires") {
 
 TEST_CASE("the estimate refuses bad input") {
   std::string const program = examples + "kvbudget_estimate ";
-  refused(program, {"CONFIG"});
-  refused(program + data, {"is a directory", "config.json"});
+  refused(program, {"MODEL"});
+  refused(program + data, {"a directory without a model", "config.json"});
+  refused(program + "no-such-model", {"the model is \"no-such-model\"", "llama-3.1-8b"});
+  refused(program + llama_on_80 + "--speculative", {"--speculative is given", "next:"});
   refused(program + "absent.json", {"is not there"});
   refused(program + llama + "--context 8192", {"--gpu-memory is missing", "next:"});
   refused(program + llama + "--context 8192 --gpu-memory 80GiB", {"--weights is missing", "model.safetensors.index.json"});
@@ -339,9 +341,9 @@ TEST_CASE("the estimate refuses bad input") {
                            R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 1, "torch_dtype": "float8_e4m3fn"})") +
                    " --gpu-memory 80GiB --weights 16GiB --context 8 --dtype bf16")
               .code == 0);
-  refused(program + scratch("unknown.json", R"({"model_type": "deepseek_v3", "kv_lora_rank": 512})") + " --gpu-memory 80GiB --weights 16GiB",
-          {"model_type is \"deepseek_v3\"", "kv_lora_rank"});
-  refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_hidden_layers": "32"})") + " --gpu-memory 80GiB --weights 16GiB",
+  refused(program + scratch("unknown.json", R"({"model_type": "unheard_of", "kv_lora_rank": 512})") + " --gpu-memory 80GiB --weights 16GiB",
+          {"model_type is \"unheard_of\"", "kv_lora_rank"});
+  refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_attention_heads": 32, "hidden_size": 4096, "num_hidden_layers": "32"})") + " --gpu-memory 80GiB --weights 16GiB",
           {"num_hidden_layers is \"32\"", "a whole number from 1 to 512"});
 }
 

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 
 using namespace kvbudget;
 using namespace kvbudget::literals;
@@ -96,7 +95,7 @@ TEST_CASE("a text_config is read, with the dtype from above where it has none") 
   REQUIRE(growth(model.spec).growing == 131'072_B);
   REQUIRE(model.text_path == "text_config");
   REQUIRE(model.dtype == "float16");
-  REQUIRE(refusal_of(with(config, "text_config", without(llama(), "num_hidden_layers"))).field == "text_config.num_hidden_layers");
+  REQUIRE(refusal_of(with(config, "text_config", without(with(llama(), "model_type", "mistral"), "num_hidden_layers"))).field == "text_config.num_hidden_layers");
 }
 
 TEST_CASE("a window cuts every layer of a mistral, and none when it is as long as the context") {
@@ -151,16 +150,82 @@ TEST_CASE("the cache's dtype: two bytes for the model's, and what the checkpoint
 }
 
 TEST_CASE("every other model is refused by its model_type and the field that is not understood") {
-  auto const unknown = refusal_of(with(with(llama(), "model_type", "deepseek_v3"), "kv_lora_rank", 512));
+  auto const unknown = refusal_of(with(with(llama(), "model_type", "unheard_of"), "kv_lora_rank", 512));
   REQUIRE(unknown.field == "model_type");
-  REQUIRE(unknown.value == "\"deepseek_v3\"");
-  REQUIRE(unknown.accepted == "gemma, llama, mistral, mixtral, qwen2, qwen3");
+  REQUIRE(unknown.value == "\"unheard_of\"");
+  REQUIRE(unknown.accepted.find("llama, ") != std::string::npos);
   REQUIRE(unknown.next.find("kv_lora_rank") != std::string::npos);
   auto const field = refusal_of(with(llama(), "kv_lora_rank", 512));
   REQUIRE(field.field == "kv_lora_rank");
   REQUIRE(field.accepted.find("llama") != std::string::npos);
   REQUIRE(refusal_of(without(llama(), "model_type")).field == "model_type");
   REQUIRE(refusal_of(with(llama(), "sliding_window", 4'096)).field == "sliding_window");
+  for (std::string const key : {"layers_block_type", "num_kv_shared_layers", "attention_chunk_size", "cross_attention_layers", "block_configs", "total_ut_steps", "use_cla", "multi_query"})
+    REQUIRE(refusal_of(with(llama(), key, 4)).field == key);
+}
+
+TEST_CASE("a user registers a family of models with a row and a layout") {
+  // Two of every three layers slide, with half the KV heads.
+  auto const layout = [](read::HfText& text) {
+    AttentionShape const full = text.attention();
+    AttentionShape const half{.kv_heads = full.kv_heads / 2, .head_dim = full.head_dim};
+    return text.each(text.layers(), [&](std::uint64_t i) { return i % 3 == 2 ? full_attention(full) : sliding_window(half, text.window("house_window")); });
+  };
+  read::HfFamily const rows[]{{.model_type = "house_model", .layout = layout}};
+  Json const config = with(with(with(llama(), "model_type", "house_model"), "house_window", 512), "num_hidden_layers", 30);
+  REQUIRE_THROWS_AS(read::hf_config(config, ""), read::Error);
+  auto const model = read::hf_config(config, "", {.families = rows});
+  REQUIRE(model.model_type == "house_model");
+  REQUIRE(growth(model.spec).growing == 10 * 4'096_B);
+  REQUIRE(growth(model.spec).windowed == 20 * 2'048_B);
+  auto const refused = read::attempt([&] { return read::hf_config(with(config, "kv_lora_rank", 512), "", {.families = rows}); });
+  REQUIRE(refused.refusal().field == "kv_lora_rank");  // what its layout has not read is refused, too
+}
+
+TEST_CASE("Python's Infinity and NaN are read as null, also beside strings that spell them") {
+  Scratch const scratch;
+  auto const path = scratch.write("config.json", R"({"model_type": "llama", "time_step_limit": [0.0, Infinity, -Infinity, NaN, 1e999], "note": "a \"NaN\" and Infinity", "num_hidden_layers": 2,
+    "hidden_size": 64, "num_attention_heads": 1, "head_dim": NaN, "torch_dtype": "bfloat16"})");
+  REQUIRE(growth(read::hf_config(path).spec).growing == 512_B);
+  REQUIRE(read::without_non_numbers(R"(["NaN", NaN, -Infinity, 1e400, 1e4, "\\", Infinity])") == R"(["NaN", null, null, null, 1e4, "\\", null])");
+}
+
+TEST_CASE("nested text models are found where each kind of file nests them, and never in the vision tower") {
+  for (std::string const path : {"text_config", "llm_config", "language_config", "llm_cfg"}) {
+    auto const model = read::hf_config({{"model_type", "wrapper"}, {path, llama()}, {"vision_config", {{"num_hidden_layers", 99}, {"model_type", "vit"}}}}, "");
+    REQUIRE(model.text_path == path);
+    REQUIRE(growth(model.spec).growing == 131'072_B);
+  }
+  auto const thinker = read::hf_config({{"model_type", "wrapper"}, {"thinker_config", {{"text_config", llama()}}}}, "");
+  REQUIRE(thinker.text_path == "thinker_config.text_config");
+  // A nested config is written as its differences from the class's defaults: llava-1.5 has no sizes at all.
+  REQUIRE(growth(read::hf_config({{"model_type", "llava"}, {"text_config", {{"model_type", "llama"}, {"torch_dtype", "float16"}}}}, "").spec).growing == 524'288_B);
+  REQUIRE(refusal_of({{"model_type", "llama"}}).field == "num_attention_heads");  // at the top nothing is filled in
+}
+
+TEST_CASE("MTP blocks are kept apart, and a quantised cache may be declared beside the config") {
+  auto const model = read::hf_config(with(with(llama(), "model_type", "minimax_m2"), "num_mtp_modules", 3), "");
+  REQUIRE(model.spec.layers.size() == 32);
+  REQUIRE(model.draft_layers.size() == 3);
+  REQUIRE(model.draft_layers[0].draft);
+  Scratch const scratch;
+  auto const path = scratch.write("config.json", llama().dump());
+  scratch.write("hf_quant_config.json", R"({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}})");
+  REQUIRE(growth(read::hf_config(path).spec).growing == 65'536_B);
+  scratch.write("hf_quant_config.json", R"({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": null}})");
+  REQUIRE(growth(read::hf_config(path).spec).growing == 131'072_B);
+  scratch.write("hf_quant_config.json", R"({"quantization": {"kv_cache_quant_algo": "FP3"}})");
+  REQUIRE(read::try_hf_config(path).refusal().value == "\"FP3\"");
+}
+
+TEST_CASE("state dtypes are the file's, or the caller's, or the runtime's default") {
+  Json const next{{"model_type", "qwen3_next"}, {"num_hidden_layers", 4}, {"hidden_size", 2'048}, {"num_attention_heads", 16}, {"num_key_value_heads", 2}, {"head_dim", 256}, {"linear_num_key_heads", 16},
+                  {"linear_num_value_heads", 32}, {"linear_key_head_dim", 128}, {"linear_value_head_dim", 128}, {"linear_conv_kernel_dim", 4}, {"torch_dtype", "bfloat16"}};
+  Bytes const conv{3 * 3 * 8'192 * 2}, state{3 * 32 * 128 * 128};
+  REQUIRE(growth_of(next).fixed == conv + state * 2);
+  REQUIRE(growth(read::hf_config(next, "", {.state_dtype = fp32}).spec).fixed == conv + state * 4);
+  REQUIRE(growth_of(with(next, "mamba_ssm_dtype", "float32")).fixed == conv + state * 4);
+  REQUIRE(growth(read::hf_config(next, "", {.cache_dtype = fp8}).spec).fixed == conv + state * 2);  // quantising the cache leaves states alone
 }
 
 TEST_CASE("missing, null, text, negative, fractional and absurd numbers are refused by field, value and range") {
@@ -191,7 +256,6 @@ TEST_CASE("a directory, an empty file, a missing one and text that is not JSON a
   REQUIRE(value(scratch.write("blank.json", " \n\t")) == "empty");
   REQUIRE(value(scratch.write("cut.json", "{\"model_type\": ")).find("not JSON (byte ") == 0);
   REQUIRE(value(scratch.write("list.json", "[1, 2]")) == "a list");
-  REQUIRE(value(scratch.write("huge.json", "{\"hidden_size\": 1e999}")).find("not usable") == 0);
   REQUIRE_THROWS_AS(read::hf_config(scratch.folder), read::Error);
   REQUIRE(read::try_hf_config(scratch.write("good.json", llama().dump())));
 }
@@ -210,30 +274,3 @@ TEST_CASE("weights come from the safetensors index beside the config") {
   }
 }
 
-TEST_CASE("the shared configs of these families are exact, and every other one is refused") {
-  std::filesystem::path const folder = std::filesystem::path{KVBUDGET_SHARED_DIR} / "hf_configs";
-  if (!std::filesystem::exists(folder / "expected.jsonl")) {
-    std::cout << "not run: " << folder << " is not here\n";
-    return;
-  }
-  std::ifstream lines{folder / "expected.jsonl"};
-  std::size_t exact = 0, refused = 0;
-  for (std::string line; std::getline(lines, line);) {
-    Json const expected = Json::parse(line);
-    auto const model = read::try_hf_config(folder / expected["file"].get<std::string>());
-    if (!model) {
-      ++refused;
-      continue;
-    }
-    INFO(expected["file"]);
-    Growth const got = growth(model->spec);
-    REQUIRE(got.growing.count == expected["full_bpt"].get<std::uint64_t>());
-    REQUIRE(got.windowed.count == expected.value("sliding_bpt", std::uint64_t{0}));
-    REQUIRE(model->spec.layers.size() == expected["layers_total"].get<std::uint64_t>());
-    if (!expected["context"].is_null()) REQUIRE(model->context->count == expected["context"].get<std::uint64_t>());
-    if (!expected["dtype"].is_null()) REQUIRE(model->dtype == expected["dtype"].get<std::string>());
-    ++exact;
-  }
-  REQUIRE(exact >= 58);
-  REQUIRE(refused > 0);
-}

@@ -20,7 +20,7 @@ inline constexpr std::size_t max_layers = 512;  // llama.cpp's own limit, too
 inline constexpr std::size_t max_shapes = 16;   // different layers in one model
 inline constexpr std::size_t max_parts = 6;     // of one layer
 
-enum class PartKind : std::uint8_t { key, value, latent, latent_rope, indexer, conv_state, state, cross_key, cross_value };
+enum class PartKind : std::uint8_t { key, value, latent, latent_rope, indexer, conv_state, state, compressor, cross_key, cross_value };
 
 /// How tensor parallelism cuts a part.
 enum class Split : std::uint8_t {
@@ -42,7 +42,7 @@ struct Part {
 
   friend constexpr bool operator==(Part const&, Part const&) = default;
 
-  constexpr bool is_state() const { return kind == PartKind::conv_state || kind == PartKind::state; }
+  constexpr bool is_state() const { return kind == PartKind::conv_state || kind == PartKind::state || kind == PartKind::compressor; }
 
   /// The part's own dtype, or else the spec's. A state never takes the spec's: quantising the cache leaves states as they are.
   constexpr DType dtype_in(DType spec_dtype) const { return dtype.is_set() || is_state() ? dtype : spec_dtype; }
@@ -129,6 +129,27 @@ inline constexpr DType fp8_scaled_by_128{.elements_per_group = 128, .bytes_per_g
 /// Adds the key cache of a sparse-attention indexer, one vector of `width` elements a token. width 128: 132 bytes (vllm.md A8).
 constexpr Layer with_indexer(Layer layer, std::uint32_t width, DType dtype = fp8_scaled_by_128) {
   layer.parts.push_back({.kind = PartKind::indexer, .split = Split::replicated, .dtype = dtype, .width = width});
+  return layer;
+}
+
+struct CompressedShape {
+  std::uint32_t width{};         // elements of a latent entry, key and value in one
+  Tokens window{};               // every layer keeps the last entries uncompressed
+  std::uint32_t ratio{};         // tokens behind a compressed entry; 0 or 1: the window is all there is
+  std::uint32_t index_width{};   // of the indexer's keys over compressed entries; 0: no indexer
+  std::uint32_t state_elements{};  // of the compressor's own state, fp32
+};
+
+/// DeepSeek-V4: a window of latents, compressed latents behind it, their indexer, and the compressor's state (vllm.md A9).
+constexpr Layer compressed_attention(CompressedShape shape) {
+  Part const latent{.kind = PartKind::latent, .split = Split::replicated, .keeps = Keeps::window, .width = shape.width, .span = shape.window};
+  Layer layer{.parts = {latent}};
+  if (shape.ratio <= 1) return layer;
+  layer.parts.push_back({.kind = PartKind::latent, .split = Split::replicated, .width = shape.width, .tokens_per_entry = shape.ratio});
+  if (shape.index_width != 0)
+    layer.parts.push_back({.kind = PartKind::indexer, .split = Split::replicated, .dtype = fp8_scaled_by_128, .width = shape.index_width, .tokens_per_entry = shape.ratio});
+  if (shape.state_elements != 0)
+    layer.parts.push_back({.kind = PartKind::compressor, .split = Split::replicated, .keeps = Keeps::fixed, .dtype = fp32, .width = shape.state_elements, .entries = 1});
   return layer;
 }
 

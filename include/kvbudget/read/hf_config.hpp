@@ -2,105 +2,47 @@
 //
 //   auto const model = kvbudget::read::hf_config("Llama-3.1-8B/config.json");
 //   kvbudget::kv_bytes(model.spec, 8'000_tokens);                           // 1'000 MiB
-// Rules: facts/hf_config.md sections 1 to 3. Understood so far: the families in the table below, at top level or under
-// `text_config`. A field that changes what layers keep, and that the family has no rule for, is refused, never ignored.
+// Rules: facts/hf_config.md. The text model is found where the file nests it; its family is a row in hf_families.hpp, or one
+// of the caller's own; what the family's layout has no rule for is refused, never guessed and never ignored.
 #pragma once
 
-#include <kvbudget/model/model_spec.hpp>
-#include <kvbudget/read/amount.hpp>
-#include <kvbudget/read/json_fields.hpp>
-
-#include <algorithm>
-#include <array>
-#include <vector>
+#include <kvbudget/read/hf_families.hpp>
 
 namespace kvbudget::inline v1::read {
 
-struct HfOptions {
-  std::optional<DType> cache_dtype{};  // instead of what the file says; its dtype fields are then not read
-};
-
-struct HfModel {
-  CacheSpec spec{};                  // at the cache's dtype: as told, as the checkpoint declares it, or the model's
-  std::string model_type{};          // of the text model
-  std::string text_path{};           // where it was found: "" or "text_config"
-  std::uint32_t attention_heads{};   // query heads: what the KV heads would be without grouping
-  std::optional<Tokens> context{};   // the longest sequence it was trained for, where the file says
-  std::string dtype{};               // as the file spells it; empty: it does not say
-  bool declares_cache_dtype{};       // the checkpoint declares a quantised cache (kv_cache_scheme)
-  std::vector<std::string> notes{};  // what a reader of the numbers should know
-};
-
-/// Which layers slide, when the file has a `sliding_window`.
-enum class WindowRule : std::uint8_t {
-  none,           // the family has no windows: the key is refused
-  every_layer,    // every layer, without a switch (Mistral 7B v0.1)
-  behind_switch,  // layers from max_window_layers on, if use_sliding_window (Qwen 2 and 3)
-};
-
-struct HfFamily {
-  std::string_view model_type;
-  WindowRule windows;
-};
-
-inline constexpr std::array hf_families{
-    HfFamily{"gemma", WindowRule::none},          HfFamily{"llama", WindowRule::none},          HfFamily{"mistral", WindowRule::every_layer},
-    HfFamily{"mixtral", WindowRule::every_layer}, HfFamily{"qwen2", WindowRule::behind_switch}, HfFamily{"qwen3", WindowRule::behind_switch},
-};
-
-/// Keys that change what layers keep and that none of these families has a rule for.
-inline constexpr std::array<std::string_view, 33> hf_layout_keys{
-    "kv_lora_rank",
-    "index_topk",
-    "index_head_dim",
-    "compress_ratios",
-    "attention_chunk_size",
-    "sliding_window_pattern",
-    "_sliding_window_pattern",
-    "hybrid_layer_pattern",
-    "hybrid_override_pattern",
-    "layers_block_type",
-    "attn_type_list",
-    "attn_layer_period",
-    "full_attention_interval",
-    "linear_attn_config",
-    "mamba_d_state",
-    "ssm_state_size",
-    "conv_L_cache",
-    "num_kv_shared_layers",
-    "cross_attention_layers",
-    "block_configs",
-    "total_ut_steps",
-    "loop_num",
-    "global_head_dim",
-    "num_global_key_value_heads",
-    "v_head_dim",
-    "swa_num_key_value_heads",
-    "swa_head_dim",
-    "attention_other_setting",
-    "num_attention_groups",
-    "multi_query_group_num",
-    "sparse_attention_config",
-    "efficient_attention_config",
-    "cla_share_factor",
-};
-
 namespace detail {
 
-inline HfFamily const& hf_family(Fields const& text) {
-  std::string const type = text.text("model_type");
-  auto const found = std::find_if(hf_families.begin(), hf_families.end(), [&](auto const& family) { return family.model_type == type; });
-  if (found != hf_families.end()) return *found;
+/// Where the text model lives: the first of these that is a model, else the top (hf_config.md section 1).
+inline constexpr std::array<std::string_view, 5> hf_text_paths{"thinker_config.text_config", "text_config", "llm_config", "language_config", "llm_cfg"};
+
+inline std::optional<Fields> hf_nested(Fields const& top, std::string_view path) {
+  auto const dot = path.find('.');
+  auto const* value = top.find(path.substr(0, dot));
+  if (!value || !value->is_object()) return std::nullopt;
+  Fields const found{*value, top.input(), top.name(path.substr(0, dot))};
+  if (dot != std::string_view::npos) return hf_nested(found, path.substr(dot + 1));
+  return found.has("model_type") || found.has("num_hidden_layers") || found.has("hidden_size") ? std::optional{found} : std::nullopt;
+}
+
+/// The row of a model type; the caller's own first. DeepSeek's own files name no type and are known by their compress_ratios.
+inline HfFamily const& hf_family(Fields const& text, Fields const& top, std::span<HfFamily const> own) {
+  auto type = text.text_if("model_type");
+  if (!type) type = top.text_if("model_type");
+  if (!type && text.has("compress_ratios")) type = "deepseek_v4";
+  if (!type) type = text.text("model_type");
+  for (auto const rows : {own, std::span<HfFamily const>{hf_families}})
+    for (auto const& family : rows)
+      if (family.model_type == *type) return family;
   std::string accepted, sets;
   for (auto const& family : hf_families) accepted += (accepted.empty() ? "" : ", ") + std::string{family.model_type};
   for (auto const key : hf_layout_keys)
     if (text.has(key)) sets += (sets.empty() ? "" : ", ") + text.name(key);
-  throw text.refuse("model_type", Json(type), accepted,
-                    sets.empty() ? "describe its layers as a CacheSpec" : "describe its layers as a CacheSpec: it sets " + sets + ", which is not understood");
+  throw text.refuse("model_type", Json(*type), accepted,
+                    "describe its layers as a CacheSpec, or give its family in HfOptions::families" + (sets.empty() ? "" : ": it sets " + sets + ", which is not understood"));
 }
 
 inline std::optional<Tokens> hf_context(Fields const& text) {
-  for (std::string_view const key : {"model_max_length", "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length"})
+  for (std::string_view const key : {"max_position_embeddings", "seq_length", "n_positions", "max_seq_len", "max_target_positions", "model_max_length", "max_sequence_length"})
     if (auto const length = text.count_if(key, 1, std::uint64_t{1} << 40)) return Tokens{*length};
   return std::nullopt;
 }
@@ -108,7 +50,7 @@ inline std::optional<Tokens> hf_context(Fields const& text) {
 /// The model's dtype as the file spells it, at the top or else in the text model; empty where it does not say.
 inline std::string hf_dtype_name(Fields const& top, Fields const& text) {
   for (auto const* fields : {&top, &text})
-    for (std::string_view const key : {"dtype", "torch_dtype"})
+    for (std::string_view const key : {"torch_dtype", "dtype"})
       if (auto name = fields->text_if(key)) return *std::move(name);
   return "";
 }
@@ -118,113 +60,98 @@ inline DType hf_model_dtype(Fields const& top, HfModel& model) {
   if (model.dtype == "bfloat16" || model.dtype == "float16") return bf16;
   if (!model.dtype.empty() && model.dtype != "float32")
     throw top.refuse("torch_dtype", Json(model.dtype), "bfloat16, float16, float32", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
-  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") +
-                        std::string{": the cache is counted at 2 bytes an element, as servers run it"});
+  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") + std::string{": the cache is counted at 2 bytes an element, as servers run it"});
   return bf16;
 }
 
-/// A quantised cache that the checkpoint declares: quantization_config.kv_cache_scheme (hf_config.md section 5, J7).
-inline std::optional<DType> hf_kv_cache_scheme(Fields const& top, Fields const& text) {
-  auto const found = top.has("quantization_config") ? top.object_if("quantization_config") : text.object_if("quantization_config");
-  if (!found) return std::nullopt;
-  Fields const& config = *found;
-  auto const* scheme = config.find("kv_cache_scheme");
-  if (!scheme) return std::nullopt;
-  bool const named = scheme->is_string() && (*scheme == "FP8" || *scheme == "fp8");
-  bool const described = scheme->is_object() && scheme->value("num_bits", Json{}) == 8 && scheme->value("type", Json{}) == "float";
+/// quantization_config.kv_cache_scheme, as the file has it (hf_config.md section 5, J7); null where there is none.
+inline Json hf_kv_cache_scheme(Fields const& top, Fields const& text) {
+  for (auto const* fields : {&top, &text}) {
+    auto const config = fields->object_if("quantization_config");
+    if (!config) continue;
+    auto const* scheme = config->find("kv_cache_scheme");
+    return scheme ? *scheme : Json{};
+  }
+  return {};
+}
+
+/// kv_cache_quant_algo of the hf_quant_config.json that ModelOpt writes beside a config, as a scheme; null where there is none.
+inline Json hf_quant_beside(std::filesystem::path const& config) {
+  auto const path = config.parent_path() / "hf_quant_config.json";
+  if (!std::filesystem::exists(path)) return {};
+  Json const json = parse_json(file_text(path), path.string());
+  auto const quantization = Fields{json, path.string()}.object_if("quantization");
+  auto const algorithm = quantization ? quantization->text_if("kv_cache_quant_algo") : std::nullopt;
+  return algorithm && *algorithm != "none" ? Json(*algorithm) : Json{};
+}
+
+inline DType hf_scheme_dtype(Fields const& top, Json const& scheme) {
+  bool const named = scheme.is_string() && (scheme == "FP8" || scheme == "fp8");
+  if (scheme == "NVFP4") return nvfp4;
+  bool const described = scheme.is_object() && scheme.value("num_bits", Json{}) == 8 && scheme.value("type", Json{}) == "float";
   if (!named && !described)
-    throw config.refuse("kv_cache_scheme", *scheme, "\"FP8\", or num_bits 8 and type float",
-                        "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
+    throw top.refuse("quantization_config.kv_cache_scheme", scheme, "FP8, NVFP4, or num_bits 8 and type float", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
   return fp8;
 }
 
-/// For each layer, whether it slides: as layer_types says, else by the family's rule.
-inline std::vector<bool> hf_sliding(Fields const& text, HfFamily const& family, std::size_t layers) {
-  std::vector<bool> sliding(layers, false);
-  bool const has_window = text.has("sliding_window") && text.count("sliding_window", 0, std::uint64_t{1} << 40) != 0;
-  bool const switched_on = family.windows == WindowRule::every_layer || text.flag_or("use_sliding_window", family.windows == WindowRule::none);
-  if (text.has("layer_types")) {
-    auto const& types = text.list("layer_types");
-    if (types.size() != layers)
-      throw text.refuse("layer_types", types, "one entry for each of the " + std::to_string(layers) + " layers", "make it as long as num_hidden_layers");
-    for (std::size_t i = 0; i < layers; ++i) {
-      sliding[i] = types[i] == "sliding_attention";
-      if (!sliding[i] && types[i] != "full_attention")
-        throw text.refuse("layer_types[" + std::to_string(i) + "]", types[i], "full_attention, sliding_attention", "describe its layers as a CacheSpec");
-    }
-    bool const any = std::find(sliding.begin(), sliding.end(), true) != sliding.end();
-    if (any && !has_window) throw text.missing("sliding_window", "the window of the sliding layers, in tokens");
-    if (any && !switched_on) throw text.refuse("use_sliding_window", Json(false), "true, where layer_types has sliding layers", "make the two fields agree");
-    return sliding;
-  }
-  if (!has_window || !switched_on) return sliding;
-  switch (family.windows) {
-    case WindowRule::none:
-      throw text.refuse("sliding_window", *text.find("sliding_window"), "no window in a " + std::string{family.model_type} + " model",
-                        "describe its layers as a CacheSpec");
-    case WindowRule::every_layer:
-      sliding.assign(layers, true);
-      break;
-    case WindowRule::behind_switch: {
-      std::size_t const first = text.count("max_window_layers", 0, std::uint64_t{1} << 20);
-      for (std::size_t i = first; i < layers; ++i) sliding[i] = true;
-    }
-  }
-  return sliding;
+/// Blocks that predict further tokens (hf_config.md section 4): kept apart from the model's own layers.
+inline std::uint64_t hf_mtp_layers(Fields const& top, Fields const& text) {
+  for (auto const* fields : {&text, &top})
+    for (std::string_view const key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "_num_mtp_layers"})
+      if (auto const n = fields->count_if(key, 0, 64)) return *n;
+  return 0;
 }
 
-inline std::uint32_t hf_head_dim(Fields const& text, std::uint64_t heads) {
-  if (auto const given = text.count_if("head_dim", 1, 65'536)) return static_cast<std::uint32_t>(*given);
-  std::uint64_t const hidden = text.count("hidden_size", 1, std::uint64_t{1} << 24);
-  if (hidden % heads != 0)
-    throw text.refuse("hidden_size", Json(hidden), "a multiple of num_attention_heads (" + std::to_string(heads) + "), where head_dim is missing",
-                      "add head_dim");
-  return static_cast<std::uint32_t>(hidden / heads);
+/// What an MTP block keeps: as the model's last layer that keeps every token.
+inline LayerList hf_draft_layers(LayerList const& layers, std::uint64_t count) {
+  for (std::size_t i = layers.size(); i-- > 0 && count != 0;)
+    for (auto const& part : layers[i].parts)
+      if (part.keeps == Keeps::everything) return count * draft(layers[i]);
+  return {};
 }
 
 }  // namespace detail
 
-/// From a parsed config; `input` names it in errors. Throws Error.
-inline HfModel hf_config(Json const& config, std::string const& input, HfOptions const& options = {}) {
+/// From a parsed config; `input` names it in errors, `quantised` is the cache's quantisation as a file beside it says. Throws Error.
+inline HfModel hf_config(Json const& config, std::string const& input, HfOptions const& options = {}, Json const& quantised = {}) {
   Fields const top{config, input};
-  auto const nested = top.object_if("text_config");
-  Fields const& text = nested && nested->has("model_type") ? *nested : top;
-
   HfModel model;
-  auto const& family = detail::hf_family(text);
+  std::optional<Fields> nested;
+  for (auto const path : detail::hf_text_paths) {
+    nested = detail::hf_nested(top, path);
+    if (nested) model.text_path = path;
+    if (nested) break;
+  }
+  Fields const& fields = nested ? *nested : top;
+  HfFamily const& family = detail::hf_family(fields, top, options.families);
   model.model_type = family.model_type;
-  model.text_path = &text == &top ? "" : "text_config";
-  for (auto const key : hf_layout_keys)
-    if (text.has(key)) throw text.refuse(key, *text.find(key), "no such field in a " + model.model_type + " model", "describe its layers as a CacheSpec");
+  model.context = detail::hf_context(fields);
 
-  auto const layers = static_cast<std::size_t>(text.count("num_hidden_layers", 1, max_layers));
-  auto const heads = text.count("num_attention_heads", 1, 65'536);
-  auto const kv_heads = static_cast<std::uint32_t>(text.count_if("num_key_value_heads", 1, 65'536).value_or(heads));
-  if (heads % kv_heads != 0)
-    throw text.refuse("num_key_value_heads", Json(kv_heads), "a divisor of num_attention_heads (" + std::to_string(heads) + ")", "correct the field");
-  AttentionShape const shape{.kv_heads = kv_heads, .head_dim = detail::hf_head_dim(text, heads)};
-  model.attention_heads = static_cast<std::uint32_t>(heads);
-  model.context = detail::hf_context(text);
-  model.dtype = detail::hf_dtype_name(top, text);
+  HfText text{fields, top, options, model};
+  text.use(family);
+  model.spec.layers = family.layout(text);
+  text.refuse_unread();
+  model.layers = text.counted_layers();
+  if (auto const heads = text.first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"})) model.attention_heads = static_cast<std::uint32_t>(std::min<std::uint64_t>(*heads, 65'536));
+  model.draft_layers = detail::hf_draft_layers(model.spec.layers, detail::hf_mtp_layers(top, fields));
+
+  model.dtype = detail::hf_dtype_name(top, fields);
+  model.kv_cache_scheme = detail::hf_kv_cache_scheme(top, fields);
+  if (model.kv_cache_scheme.is_null()) model.kv_cache_scheme = quantised;
   if (options.cache_dtype) {
     model.spec.dtype = *options.cache_dtype;
-  } else if (auto const declared = detail::hf_kv_cache_scheme(top, text)) {
-    model.spec.dtype = *declared;
+  } else if (!model.kv_cache_scheme.is_null()) {
+    model.spec.dtype = detail::hf_scheme_dtype(top, model.kv_cache_scheme);
     model.declares_cache_dtype = true;
   } else {
     model.spec.dtype = detail::hf_model_dtype(top, model);
   }
-
-  Tokens const window{text.count_if("sliding_window", 0, std::uint64_t{1} << 40).value_or(0)};
-  bool const cuts = !model.context || window < *model.context;  // a window as long as the context never drops a token
-  for (bool const slides : detail::hf_sliding(text, family, layers))
-    model.spec.layers.append(slides && cuts ? sliding_window(shape, window) : full_attention(shape));
   return model;
 }
 
 /// From a file. Throws Error: not there, a directory, empty, not JSON, or a field that is missing, wrong or not understood.
 inline HfModel hf_config(std::filesystem::path const& path, HfOptions const& options = {}) {
-  return hf_config(parse_json(file_text(path), path.string()), path.string(), options);
+  return hf_config(parse_json(file_text(path), path.string()), path.string(), options, detail::hf_quant_beside(path));
 }
 
 /// The same, with the refusal as a value.

@@ -8,7 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cctype>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -45,14 +48,49 @@ inline std::string file_text(std::filesystem::path const& path) {
   return text;
 }
 
-/// Parses text as JSON. Throws Error that says where it stops being JSON.
+/// Python writes Infinity, -Infinity and NaN where JSON has no such number (hf_config.md J1). They become null, as do numbers
+/// too large for any type; what stands in strings stays.
+inline std::string without_non_numbers(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    char const c = text[i];
+    if (c == '"') {
+      std::size_t end = i + 1;
+      while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, text.size());
+      clean += text.substr(i, end - i);
+      i = end;
+    } else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '+' || c == '.') {
+      std::size_t end = i;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '-' || text[end] == '+' || text[end] == '.')) ++end;
+      std::string const word{text.substr(i, end - i)};
+      bool const named = word == "Infinity" || word == "-Infinity" || word == "NaN";
+      bool const numeric = std::isdigit(static_cast<unsigned char>(word.back())) && word.find_first_not_of("0123456789+-.eE") == std::string::npos;
+      clean += named || (numeric && std::isinf(std::strtod(word.c_str(), nullptr))) ? "null" : word;
+      i = end;
+    } else {
+      clean += c;
+      ++i;
+    }
+  }
+  return clean;
+}
+
+/// Parses text as JSON, Python's non-numbers included. Throws Error that says where it stops being JSON.
 inline Json parse_json(std::string_view text, std::string const& input) {
+  auto json = Json::parse(text, nullptr, false);
+  if (!json.is_discarded()) return json;
+  try {
+    return Json::parse(without_non_numbers(text));
+  } catch (Json::exception const&) {
+  }
   try {
     return Json::parse(text);
   } catch (Json::parse_error const& error) {
     throw Error{{input, "", "not JSON (byte " + std::to_string(error.byte) + ")", "a JSON object", "check the file where it stops being JSON"}};
-  } catch (Json::out_of_range const&) {
-    throw Error{{input, "", "not usable: a number in it is too large for any type", "numbers up to 1.8e308", "correct the number"}};
+  } catch (Json::exception const&) {
+    throw Error{{input, "", "not JSON", "a JSON object", "check the file"}};
   }
 }
 
