@@ -129,17 +129,11 @@ class HfText {
   /// The layers as the file counts them: layers(), unless the layout says otherwise.
   std::uint64_t counted_layers() { return counted_ ? *counted_ : layers(); }
   void count_layers(std::uint64_t n) { counted_ = n; }
-  std::uint32_t heads() {
-    auto const given = by_default(family_.defaults.heads);
-    bool const named = first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"}).has_value();
-    return given && !named ? *given : positive({"num_attention_heads", "n_head", "n_heads", "num_heads"}, 65'536);
-  }
+  std::uint32_t heads() { return positive({"num_attention_heads", "n_head", "n_heads", "num_heads"}, 65'536, by_default(family_.defaults.heads)); }
   std::uint64_t hidden() { return positive({"hidden_size", "n_embd", "n_embed", "d_model", "dim"}, 1U << 24); }
   std::uint32_t head_dim() {
-    if (auto const given = first_of({"head_dim", "kv_channels", "attention_head_dim", "d_kv", "hidden_size_per_head"})) {
-      if (*given == 0 || *given > 65'536) throw text_.refuse("head_dim", Json(*given), "a whole number from 1 to 65536", "correct the field");
-      return static_cast<std::uint32_t>(*given);
-    }
+    for (std::string_view const key : {"head_dim", "kv_channels", "attention_head_dim", "d_kv", "hidden_size_per_head"})
+      if (text_.has(key)) return positive({key}, 65'536);
     if (auto const given = by_default(family_.defaults.head_dim)) return *given;
     if (hidden() % heads() != 0)
       throw text_.refuse("hidden_size", Json(hidden()), "a multiple of num_attention_heads (" + std::to_string(heads()) + "), where head_dim is missing", "add head_dim");
@@ -224,9 +218,10 @@ class HfText {
     read_.insert(std::string{key});
     return text_;
   }
-  std::uint32_t positive(std::initializer_list<std::string_view> keys, std::uint64_t most) {
+  std::uint32_t positive(std::initializer_list<std::string_view> keys, std::uint64_t most, std::optional<std::uint32_t> otherwise = {}) {
     for (auto const key : keys)
       if (text_.has(key)) return static_cast<std::uint32_t>(note_read(key).count(key, 1, most));
+    if (otherwise) return *otherwise;
     throw text_.missing(*keys.begin(), "a whole number from 1 to " + std::to_string(most));
   }
 
@@ -241,8 +236,8 @@ class HfText {
 
 /// The usual rule: the first of the keys there are for it, else a KV head for every head (hf_config.md section 2).
 inline std::uint32_t hf_kv_heads(HfText& text) {
-  auto found = text.first_of({"num_key_value_heads", "n_head_kv", "num_kv_heads", "n_kv_heads"});
   std::uint32_t const heads = text.heads();
+  auto found = text.first_of({"num_key_value_heads", "n_head_kv", "num_kv_heads", "n_kv_heads"});
   if (!found) found = text.by_default(text.defaults().kv_heads);
   if (!found) return heads;
   if (*found == 0 || *found > heads || heads % *found != 0)
