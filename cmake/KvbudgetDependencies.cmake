@@ -7,7 +7,7 @@ FetchContent_Declare(CLI11 GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git 
 FetchContent_Declare(Catch2 GIT_REPOSITORY https://github.com/catchorg/Catch2.git GIT_TAG v3.5.4 SYSTEM FIND_PACKAGE_ARGS)
 FetchContent_Declare(benchmark GIT_REPOSITORY https://github.com/google/benchmark.git GIT_TAG v1.8.3 SYSTEM FIND_PACKAGE_ARGS)
 
-if(KVBUDGET_BUILD_TESTS OR KVBUDGET_BUILD_EXAMPLES)
+if(KVBUDGET_BUILD_TESTS OR KVBUDGET_BUILD_EXAMPLES OR KVBUDGET_BUILD_BENCHMARKS OR KVBUDGET_BUILD_FUZZERS)
   FetchContent_MakeAvailable(fmt nlohmann_json)
 endif()
 if(KVBUDGET_BUILD_EXAMPLES)

@@ -112,8 +112,9 @@ Tokens budget_of(Device const& device) {
   if (!growth(model.spec).is_uniform())
     throw kvbudget::read::Error{
         {device.model, "the model", "a hybrid", "a model whose tokens all cost the same: the lab counts tokens", "use kvbudget_estimate"}};
-  kvbudget::DeviceBudget const budget{
-      .memory = kvbudget::read::bytes(device.memory, "--gpu-memory"), .usable = kvbudget::of_total(kvbudget::Percent{100}), .weights = weights_of(device, model)};
+  kvbudget::DeviceBudget const budget{.memory = kvbudget::read::bytes(device.memory, "--gpu-memory"),
+                                      .usable = kvbudget::of_total(kvbudget::Percent{100}),
+                                      .weights = weights_of(device, model)};
   example::require_good(check(budget), {{".memory", "--gpu-memory"}});
   Tokens const tokens = tokens_that_fit(model.spec, cache_bytes(budget));
   if (tokens == Tokens{})

@@ -263,8 +263,8 @@ int main(int argc, char** argv) {
   auto const most = example::most_tokens;
   app.add_option("MODEL", options.config, "a Hugging Face config.json, a GGUF file, a folder with one, or a catalog name such as llama-3.1-8b")->required();
   auto* const memory = app.add_option("--gpu-memory", options.memory, "of one device, for example 80GiB");
-  auto* const weights = app.add_option("--weights", options.weights,
-                                       "of the whole model, for example 16GiB; read from the GGUF file, or from model.safetensors.index.json beside the config");
+  auto* const weights = app.add_option(
+      "--weights", options.weights, "of the whole model, for example 16GiB; read from the GGUF file, or from model.safetensors.index.json beside the config");
   example::add_whole(app, "--context", options.context, 1, most, "tokens of one request; the model's context unless told");
   auto* const of_total = app.add_option("--of-total", options.of_total, "usable fraction of the memory (vLLM, SGLang); 1.0 unless told");
   auto* const of_free = app.add_option("--of-free", options.of_free, "usable fraction of what is free after the weights (TensorRT-LLM, LMDeploy)");

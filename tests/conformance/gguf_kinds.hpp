@@ -23,8 +23,9 @@ inline Cases gguf_parse(Options const& options) {
       one.compare("bytes", expected_bytes, std::filesystem::file_size(path));
       one.compare("real_parser", row.at("real_parser"), parsed ? "accept" : "reject");
       if (parsed && row.contains("info")) {
-        auto const info = "version=" + std::to_string(parsed->version) + " n_kv=" + std::to_string(parsed->keys) + " n_tensors=" + std::to_string(parsed->tensors) +
-                          " alignment=" + std::to_string(parsed->alignment) + " data_offset=" + std::to_string(parsed->data_offset);
+        auto const info = "version=" + std::to_string(parsed->version) + " n_kv=" + std::to_string(parsed->keys) +
+                          " n_tensors=" + std::to_string(parsed->tensors) + " alignment=" + std::to_string(parsed->alignment) +
+                          " data_offset=" + std::to_string(parsed->data_offset);
         one.compare("info", row["info"], info);
       }
       bool const stricter = !parsed && row.at("real_parser") == "accept" && parsed.refusal().value == "of more than 2^63 elements";

@@ -14,9 +14,12 @@ namespace hf {
 
 using namespace kvbudget;
 
-inline std::set<std::string> const not_facts{"file", "model_id", "model_type", "quality", "text_path", "text_model_type", "confidence", "derivation", "notes", "notes_context", "alt"};
+inline std::set<std::string> const not_facts{"file",       "model_id",   "model_type", "quality",       "text_path", "text_model_type",
+                                             "confidence", "derivation", "notes",      "notes_context", "alt"};
 
-inline bool is_attention(Part const& part) { return part.kind == PartKind::key || part.kind == PartKind::value || part.kind == PartKind::latent || part.kind == PartKind::latent_rope; }
+inline bool is_attention(Part const& part) {
+  return part.kind == PartKind::key || part.kind == PartKind::value || part.kind == PartKind::latent || part.kind == PartKind::latent_rope;
+}
 
 inline bool has(Layer const& layer, PartKind kind, Keeps keeps) {
   for (auto const& part : layer.parts)
@@ -45,9 +48,7 @@ inline Json facts(read::HfModel const& model) {
   LayerList const& layers = model.spec.layers;
   auto const per_token = [&](Part const& part) { return static_cast<double>(part.entry_bytes(bf16).count) / part.tokens_per_entry; };
   auto const elements = [](Part const& part) { return double{1} * part.heads * part.width; };
-  auto const kept = [&](PartKind kind, Keeps keeps) {
-    return count(layers, [&](Layer const& layer) { return has(layer, kind, keeps); });
-  };
+  auto const kept = [&](PartKind kind, Keeps keeps) { return count(layers, [&](Layer const& layer) { return has(layer, kind, keeps); }); };
   auto const is_state = [](Layer const& layer) { return has(layer, PartKind::state, Keeps::fixed); };
   auto const is_conv = [&](Layer const& layer) { return has(layer, PartKind::conv_state, Keeps::fixed) && !is_state(layer); };
   auto const is_bare = [](Layer const& layer) { return layer.parts.empty() && !layer.shares_cache; };
@@ -101,7 +102,8 @@ inline Json facts(read::HfModel const& model) {
     }
 
   facts["full_bpt"] = sum(layers, [&](Part const& part) { return is_attention(part) && part.keeps == Keeps::everything ? per_token(part) : 0; });
-  facts["sliding_bpt"] = sum(layers, [&](Part const& part) { return is_attention(part) && (part.keeps == Keeps::window || part.keeps == Keeps::chunk) ? per_token(part) : 0; });
+  facts["sliding_bpt"] =
+      sum(layers, [&](Part const& part) { return is_attention(part) && (part.keeps == Keeps::window || part.keeps == Keeps::chunk) ? per_token(part) : 0; });
   facts["indexer_bpt"] = sum(layers, [&](Part const& part) { return part.kind == PartKind::indexer ? per_token(part) : 0; });
   std::uint64_t const indexers = kept(PartKind::indexer, Keeps::everything);
   facts["indexer_layers"] = indexers;
@@ -110,15 +112,19 @@ inline Json facts(read::HfModel const& model) {
     if (part.kind != PartKind::latent || part.keeps != Keeps::everything) return 0.0;
     return part.tokens_per_entry > 1 ? 584.0 / part.tokens_per_entry : 656.0;
   });
-  auto const bytes = [&](PartKind kind) { return sum(layers, [&](Part const& part) { return part.kind == kind ? static_cast<double>(part.entry_bytes(bf16).count) : 0; }); };
+  auto const bytes = [&](PartKind kind) {
+    return sum(layers, [&](Part const& part) { return part.kind == kind ? static_cast<double>(part.entry_bytes(bf16).count) : 0; });
+  };
   facts["compressor_state_bytes"] = bytes(PartKind::compressor);
   facts["state_bytes"] = bytes(PartKind::state) + bytes(PartKind::conv_state);
-  facts["state_bytes_ssm_fp32"] = bytes(PartKind::conv_state) + sum(layers, [&](Part const& part) { return part.kind == PartKind::state ? 4 * elements(part) : 0; });
+  facts["state_bytes_ssm_fp32"] =
+      bytes(PartKind::conv_state) + sum(layers, [&](Part const& part) { return part.kind == PartKind::state ? 4 * elements(part) : 0; });
   facts["cross_bytes_per_encoder_token"] = bytes(PartKind::cross_key) + bytes(PartKind::cross_value);
   facts["encoder_tokens"] = model.encoder_tokens ? Json(model.encoder_tokens->count) : Json(nullptr);
   facts["state_per_layer"] = Json::object();
   for (auto const& state : model.states) facts["state_per_layer"][state.name] = state.shape;
-  if (facts["state_per_layer"].contains("ssm")) facts["state_per_layer"]["ssm_dtype"] = model.state_dtype.empty() ? "auto(=model dtype in vLLM)" : model.state_dtype;
+  if (facts["state_per_layer"].contains("ssm"))
+    facts["state_per_layer"]["ssm_dtype"] = model.state_dtype.empty() ? "auto(=model dtype in vLLM)" : model.state_dtype;
 
   facts["dtype"] = model.dtype.empty() ? Json(nullptr) : Json(model.dtype);
   facts["context"] = model.context ? Json(model.context->count) : Json(nullptr);

@@ -264,6 +264,23 @@ TEST_CASE("the estimate says how a number came about, and what is uncertain") {
   REQUIRE(has(four_bytes, "262,144 B a token"));
 }
 
+TEST_CASE("the estimate takes a GGUF file, a folder and a catalog name") {
+  std::string const seeds = KVBUDGET_SOURCE_DIR "/tests/data/seeds/gguf/";
+  std::string const device = " --gpu-memory 1GiB --weights 0B --context 4096 --json";
+  REQUIRE(json_of(estimate(seeds + "llama.gguf" + device))["bytes_per_token"] == 4 * 2 * 2 * 16 * 2);
+  REQUIRE(json_of(estimate(seeds + "llama.gguf --gpu-memory 1GiB --context 4096 --json"))["requests"] ==
+          ((1ULL << 30) - 32 * 2 * 2) / (512 * 4'096));  // weights from its tensors
+  REQUIRE(json_of(estimate("gemma-3-27b" + device))["windowed_bytes_per_token"] == 425'984);
+  REQUIRE(json_of(estimate("llama-3.1-8b" + device))["bytes_per_token"] == 131'072);
+  REQUIRE(json_of(estimate(seeds + "mla.gguf" + device))["bytes_per_token"] == 3 * 48 * 2);
+  REQUIRE(json_of(estimate(seeds + "mla.gguf" + device + " --speculative"))["bytes_per_token"] == 4 * 48 * 2);
+  auto const folder = std::filesystem::temp_directory_path() / "kvbudget_examples_folder";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(data + "llama-3.1-8b.json", folder / "config.json", std::filesystem::copy_options::overwrite_existing);
+  REQUIRE(json_of(estimate(folder.string() + device))["bytes_per_token"] == 131'072);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("the two fractions of the field are two options") {
   auto const pool = [](std::string const& arguments) {
     return json_of(estimate(llama + "--context 8192 --gpu-memory 80GiB --weights 20GiB --json " + arguments))["pool_bytes_total"].get<std::uint64_t>() >> 30;
@@ -343,7 +360,8 @@ TEST_CASE("the estimate refuses bad input") {
               .code == 0);
   refused(program + scratch("unknown.json", R"({"model_type": "unheard_of", "kv_lora_rank": 512})") + " --gpu-memory 80GiB --weights 16GiB",
           {"model_type is \"unheard_of\"", "kv_lora_rank"});
-  refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_attention_heads": 32, "hidden_size": 4096, "num_hidden_layers": "32"})") + " --gpu-memory 80GiB --weights 16GiB",
+  refused(program + scratch("hidden.json", R"({"model_type": "llama", "num_attention_heads": 32, "hidden_size": 4096, "num_hidden_layers": "32"})") +
+              " --gpu-memory 80GiB --weights 16GiB",
           {"num_hidden_layers is \"32\"", "a whole number from 1 to 512"});
 }
 

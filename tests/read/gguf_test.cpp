@@ -73,15 +73,30 @@ std::string refused(std::string const& bytes) {
 }
 
 Writer llama() {
-  return Writer{}.string("general.architecture", "llama").u32("llama.block_count", 32).u32("llama.embedding_length", 4'096).u32("llama.context_length", 131'072).u32("llama.attention.head_count", 32).u32("llama.attention.head_count_kv", 8);
+  return Writer{}
+      .string("general.architecture", "llama")
+      .u32("llama.block_count", 32)
+      .u32("llama.embedding_length", 4'096)
+      .u32("llama.context_length", 131'072)
+      .u32("llama.attention.head_count", 32)
+      .u32("llama.attention.head_count_kv", 8);
 }
 
 }  // namespace
 
 TEST_CASE("every type of value is read, and the vocabulary is passed over") {
   auto writer = llama();
-  writer.raw("a.u8", 0, "\xff").raw("a.i8", 1, "\xff").raw("a.u16", 2, "\xff\xff").raw("a.i16", 3, "\xff\xff").raw("a.i32", 5, Writer::little(std::int32_t{-7})).raw("a.f32", 6, std::string(4, '\0'));
-  writer.raw("a.bool", 7, "\x01").raw("a.u64", 10, Writer::little(std::uint64_t{1} << 40)).raw("a.i64", 11, Writer::little(std::int64_t{-1})).raw("a.f64", 12, std::string(8, '\0')).numbers("a.list", {1, -2, 3});
+  writer.raw("a.u8", 0, "\xff")
+      .raw("a.i8", 1, "\xff")
+      .raw("a.u16", 2, "\xff\xff")
+      .raw("a.i16", 3, "\xff\xff")
+      .raw("a.i32", 5, Writer::little(std::int32_t{-7}))
+      .raw("a.f32", 6, std::string(4, '\0'));
+  writer.raw("a.bool", 7, "\x01")
+      .raw("a.u64", 10, Writer::little(std::uint64_t{1} << 40))
+      .raw("a.i64", 11, Writer::little(std::int64_t{-1}))
+      .raw("a.f64", 12, std::string(8, '\0'))
+      .numbers("a.list", {1, -2, 3});
   writer.raw("tokenizer.ggml.tokens", 9, Writer::little(std::int32_t{8}) + Writer::little(std::uint64_t{2}) + Writer::text("hello") + Writer::text("world"));
   auto const file = parse(writer.bytes());
   REQUIRE(file);
@@ -104,7 +119,9 @@ TEST_CASE("hostile lengths are refused before anything is allocated or read") {
   REQUIRE(refused("GGML").find("magic") != std::string::npos);
   REQUIRE(refused("GGUF" + Writer::little(std::uint32_t{1}) + std::string(16, '\0')).find("version is 1") != std::string::npos);
   REQUIRE(refused("GGUF" + Writer::little(std::uint32_t{0x03000000}) + std::string(16, '\0')).find("big-endian") != std::string::npos);
-  auto const header = [](std::uint64_t tensors, std::uint64_t keys) { return "GGUF" + Writer::little(std::uint32_t{3}) + Writer::little(tensors) + Writer::little(keys); };
+  auto const header = [](std::uint64_t tensors, std::uint64_t keys) {
+    return "GGUF" + Writer::little(std::uint32_t{3}) + Writer::little(tensors) + Writer::little(keys);
+  };
   for (auto const count : {all, std::uint64_t{1} << 62, std::uint64_t{1'000}}) {
     REQUIRE(refused(header(0, count)).find("n_kv") != std::string::npos);
     REQUIRE(refused(header(count, 0)).find("n_tensors") != std::string::npos);
@@ -113,9 +130,11 @@ TEST_CASE("hostile lengths are refused before anything is allocated or read") {
   for (auto const length : {all, std::uint64_t{1} << 40, std::uint64_t{100}}) {
     REQUIRE_FALSE(parse(pair(Writer::little(length) + "key")));
     REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{8}) + Writer::little(length) + "text")));
-    for (std::int32_t const element : {0, 4, 7, 8, 12}) REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{9}) + Writer::little(element) + Writer::little(length) + "xxxx")));
+    for (std::int32_t const element : {0, 4, 7, 8, 12})
+      REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{9}) + Writer::little(element) + Writer::little(length) + "xxxx")));
   }
-  REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{9}) + Writer::little(std::int32_t{9}) + Writer::little(std::uint64_t{0}))));  // nested arrays
+  REQUIRE_FALSE(
+      parse(pair(Writer::text("k") + Writer::little(std::int32_t{9}) + Writer::little(std::int32_t{9}) + Writer::little(std::uint64_t{0}))));  // nested arrays
   REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{13}) + std::string(8, '\0'))));
   REQUIRE_FALSE(parse(pair(Writer::text("") + Writer::little(std::int32_t{4}) + std::string(4, '\0'))));
   REQUIRE(refused(Writer{}.u32("k", 1).u32("k", 1).bytes()).find("there twice") != std::string::npos);
@@ -153,20 +172,46 @@ TEST_CASE("a llama's keys become its cache") {
 }
 
 TEST_CASE("windows, latents, states, shared tails and NextN blocks each become what they keep") {
-  auto const of = [](std::string const& name, std::uint32_t blocks) { return Writer{}.string("general.architecture", name).u32(name + ".block_count", blocks).u32(name + ".embedding_length", 1'024).u32(name + ".context_length", 8'192); };
-  auto const heads = [](Writer writer, std::string const& name) { return writer.u32(name + ".attention.head_count", 8).u32(name + ".attention.head_count_kv", 2).u32(name + ".attention.key_length", 128).u32(name + ".attention.value_length", 128); };
+  auto const of = [](std::string const& name, std::uint32_t blocks) {
+    return Writer{}
+        .string("general.architecture", name)
+        .u32(name + ".block_count", blocks)
+        .u32(name + ".embedding_length", 1'024)
+        .u32(name + ".context_length", 8'192);
+  };
+  auto const heads = [](Writer writer, std::string const& name) {
+    return writer.u32(name + ".attention.head_count", 8)
+        .u32(name + ".attention.head_count_kv", 2)
+        .u32(name + ".attention.key_length", 128)
+        .u32(name + ".attention.value_length", 128);
+  };
   auto const gemma = model_of(heads(of("gemma3", 12), "gemma3").u32("gemma3.attention.sliding_window", 1'024));
   REQUIRE(growth(gemma->spec).growing == 2 * 1'024_B);
   REQUIRE(growth(gemma->spec).windowed == 10 * 1'024_B);
-  auto const mla = model_of(of("deepseek2", 4).u32("deepseek2.attention.head_count", 16).u32("deepseek2.attention.head_count_kv", 1).u32("deepseek2.attention.kv_lora_rank", 512).u32("deepseek2.attention.key_length", 576)
-                                .u32("deepseek2.attention.value_length", 512).u32("deepseek2.attention.key_length_mla", 192).u32("deepseek2.attention.value_length_mla", 128).u32("deepseek2.nextn_predict_layers", 1));
+  auto const mla = model_of(of("deepseek2", 4)
+                                .u32("deepseek2.attention.head_count", 16)
+                                .u32("deepseek2.attention.head_count_kv", 1)
+                                .u32("deepseek2.attention.kv_lora_rank", 512)
+                                .u32("deepseek2.attention.key_length", 576)
+                                .u32("deepseek2.attention.value_length", 512)
+                                .u32("deepseek2.attention.key_length_mla", 192)
+                                .u32("deepseek2.attention.value_length_mla", 128)
+                                .u32("deepseek2.nextn_predict_layers", 1));
   REQUIRE(mla->keeps_latents);
   REQUIRE(growth(mla->spec).growing == 3 * 576 * 2_B);
   REQUIRE(mla->draft_layers.size() == 1);
-  auto const shared = model_of(heads(of("gemma4", 6), "gemma4").u32("gemma4.attention.sliding_window", 512).numbers("gemma4.attention.sliding_window_pattern", {1, 1, 0, 1, 1, 0}).u32("gemma4.attention.shared_kv_layers", 3));
+  auto const shared = model_of(heads(of("gemma4", 6), "gemma4")
+                                   .u32("gemma4.attention.sliding_window", 512)
+                                   .numbers("gemma4.attention.sliding_window_pattern", {1, 1, 0, 1, 1, 0})
+                                   .u32("gemma4.attention.shared_kv_layers", 3));
   REQUIRE(growth(shared->spec).growing == 1'024_B);
   REQUIRE(growth(shared->spec).windowed == 2 * 1'024_B);
-  auto const jamba = model_of(of("jamba", 4).u32("jamba.attention.head_count", 8).numbers("jamba.attention.head_count_kv", {0, 0, 2, 0}).u32("jamba.ssm.inner_size", 2'048).u32("jamba.ssm.state_size", 16).u32("jamba.ssm.conv_kernel", 4));
+  auto const jamba = model_of(of("jamba", 4)
+                                  .u32("jamba.attention.head_count", 8)
+                                  .numbers("jamba.attention.head_count_kv", {0, 0, 2, 0})
+                                  .u32("jamba.ssm.inner_size", 2'048)
+                                  .u32("jamba.ssm.state_size", 16)
+                                  .u32("jamba.ssm.conv_kernel", 4));
   REQUIRE(growth(jamba->spec).growing == 2 * 2 * 128 * 2_B);
   REQUIRE(growth(jamba->spec).fixed == 3 * Bytes{(3 * 2'048 + 16 * 2'048) * 4});
 }
@@ -180,14 +225,21 @@ TEST_CASE("models that are not understood or not whole are refused by key") {
   REQUIRE(field(Writer{}) == "general.architecture");
   REQUIRE(field(Writer{}.string("general.architecture", "unheard-of")) == "general.architecture");
   REQUIRE(field(Writer{}.string("general.architecture", "llama").u32("llama.context_length", 8)) == "llama.block_count");
-  auto const blocks = [](std::uint32_t n) { return Writer{}.string("general.architecture", "llama").u32("llama.block_count", n).u32("llama.embedding_length", 64).u32("llama.context_length", 8); };
+  auto const blocks = [](std::uint32_t n) {
+    return Writer{}.string("general.architecture", "llama").u32("llama.block_count", n).u32("llama.embedding_length", 64).u32("llama.context_length", 8);
+  };
   REQUIRE(field(blocks(0)) == "llama.block_count");
   REQUIRE(field(blocks(513)) == "llama.block_count");
   REQUIRE(field(blocks(2).u32("llama.nextn_predict_layers", 2)) == "llama.block_count");
   REQUIRE(field(blocks(2).numbers("llama.attention.head_count_kv", {1, 2, 3})) == "llama.attention.head_count_kv");
   REQUIRE(field(blocks(2).numbers("llama.attention.head_count_kv", {1, -2})) == "llama.attention.head_count_kv");
   REQUIRE(field(blocks(2).string("llama.attention.head_count", "8")) == "llama.attention.head_count");
-  REQUIRE(field(Writer{}.string("general.architecture", "gemma4").u32("gemma4.block_count", 2).u32("gemma4.embedding_length", 64).u32("gemma4.context_length", 8).u32("gemma4.attention.sliding_window", 4)) == "gemma4.attention.sliding_window_pattern");
+  REQUIRE(field(Writer{}
+                    .string("general.architecture", "gemma4")
+                    .u32("gemma4.block_count", 2)
+                    .u32("gemma4.embedding_length", 64)
+                    .u32("gemma4.context_length", 8)
+                    .u32("gemma4.attention.sliding_window", 4)) == "gemma4.attention.sliding_window_pattern");
   REQUIRE(model_of(blocks(2)));  // head_count 0: nothing is divided by it
 }
 
@@ -199,14 +251,18 @@ TEST_CASE("what the caches of the shared GGUF models weigh is what llama.cpp all
   }
   // Its own paddings and known waste are profiles of the runtime (size/llama_cpp.hpp, later): DeepSeek-V4's 256-cell pads,
   // MiniMax-M3's useless V, and the dead NextN row of hybrids.
-  auto const differs = [](std::string const& name) { return name == "deepseek-v4-like" || name == "minimax-m3-like" || (name.find("nextn-like") != std::string::npos); };
+  auto const differs = [](std::string const& name) {
+    return name == "deepseek-v4-like" || name == "minimax-m3-like" || (name.find("nextn-like") != std::string::npos);
+  };
   std::ifstream lines{shared / "golden/llama_cpp_sizing.jsonl"};
   std::size_t compared = 0;
   for (std::string line; std::getline(lines, line);) {
     auto const run = nlohmann::json::parse(line);
     auto const& context = run["ctx"];
     std::string const name = run["model"];
-    if (run.contains("error") || differs(name) || context["n_seq_max"] != 1 || context["type_k"] != "f16" || context["type_v"] != "f16" || context["flash_attn"] != true || context["n_rs_seq"] != 0 || context["ctx_type"] != "default") continue;
+    if (run.contains("error") || differs(name) || context["n_seq_max"] != 1 || context["type_k"] != "f16" || context["type_v"] != "f16" ||
+        context["flash_attn"] != true || context["n_rs_seq"] != 0 || context["ctx_type"] != "default")
+      continue;
     auto const model = read::gguf_model(shared / "gguf/models" / (name + ".gguf"));
     std::uint64_t attention = 0, states = 0, cells = 0;
     bool same = true;

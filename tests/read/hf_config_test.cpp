@@ -95,7 +95,8 @@ TEST_CASE("a text_config is read, with the dtype from above where it has none") 
   REQUIRE(growth(model.spec).growing == 131'072_B);
   REQUIRE(model.text_path == "text_config");
   REQUIRE(model.dtype == "float16");
-  REQUIRE(refusal_of(with(config, "text_config", without(with(llama(), "model_type", "mistral"), "num_hidden_layers"))).field == "text_config.num_hidden_layers");
+  REQUIRE(refusal_of(with(config, "text_config", without(with(llama(), "model_type", "mistral"), "num_hidden_layers"))).field ==
+          "text_config.num_hidden_layers");
 }
 
 TEST_CASE("a window cuts every layer of a mistral, and none when it is as long as the context") {
@@ -160,7 +161,8 @@ TEST_CASE("every other model is refused by its model_type and the field that is 
   REQUIRE(field.accepted.find("llama") != std::string::npos);
   REQUIRE(refusal_of(without(llama(), "model_type")).field == "model_type");
   REQUIRE(refusal_of(with(llama(), "sliding_window", 4'096)).field == "sliding_window");
-  for (std::string const key : {"layers_block_type", "num_kv_shared_layers", "attention_chunk_size", "cross_attention_layers", "block_configs", "total_ut_steps", "use_cla", "multi_query"})
+  for (std::string const key : {"layers_block_type", "num_kv_shared_layers", "attention_chunk_size", "cross_attention_layers", "block_configs",
+                                "total_ut_steps", "use_cla", "multi_query"})
     REQUIRE(refusal_of(with(llama(), key, 4)).field == key);
 }
 
@@ -184,7 +186,9 @@ TEST_CASE("a user registers a family of models with a row and a layout") {
 
 TEST_CASE("Python's Infinity and NaN are read as null, also beside strings that spell them") {
   Scratch const scratch;
-  auto const path = scratch.write("config.json", R"({"model_type": "llama", "time_step_limit": [0.0, Infinity, -Infinity, NaN, 1e999], "note": "a \"NaN\" and Infinity", "num_hidden_layers": 2,
+  auto const path = scratch.write(
+      "config.json",
+      R"({"model_type": "llama", "time_step_limit": [0.0, Infinity, -Infinity, NaN, 1e999], "note": "a \"NaN\" and Infinity", "num_hidden_layers": 2,
     "hidden_size": 64, "num_attention_heads": 1, "head_dim": NaN, "torch_dtype": "bfloat16"})");
   REQUIRE(growth(read::hf_config(path).spec).growing == 512_B);
   REQUIRE(read::without_non_numbers(R"(["NaN", NaN, -Infinity, 1e400, 1e4, "\\", Infinity])") == R"(["NaN", null, null, null, 1e4, "\\", null])");
@@ -199,7 +203,8 @@ TEST_CASE("nested text models are found where each kind of file nests them, and 
   auto const thinker = read::hf_config({{"model_type", "wrapper"}, {"thinker_config", {{"text_config", llama()}}}}, "");
   REQUIRE(thinker.text_path == "thinker_config.text_config");
   // A nested config is written as its differences from the class's defaults: llava-1.5 has no sizes at all.
-  REQUIRE(growth(read::hf_config({{"model_type", "llava"}, {"text_config", {{"model_type", "llama"}, {"torch_dtype", "float16"}}}}, "").spec).growing == 524'288_B);
+  REQUIRE(growth(read::hf_config({{"model_type", "llava"}, {"text_config", {{"model_type", "llama"}, {"torch_dtype", "float16"}}}}, "").spec).growing ==
+          524'288_B);
   REQUIRE(refusal_of({{"model_type", "llama"}}).field == "num_attention_heads");  // at the top nothing is filled in
 }
 
@@ -219,8 +224,10 @@ TEST_CASE("MTP blocks are kept apart, and a quantised cache may be declared besi
 }
 
 TEST_CASE("state dtypes are the file's, or the caller's, or the runtime's default") {
-  Json const next{{"model_type", "qwen3_next"}, {"num_hidden_layers", 4}, {"hidden_size", 2'048}, {"num_attention_heads", 16}, {"num_key_value_heads", 2}, {"head_dim", 256}, {"linear_num_key_heads", 16},
-                  {"linear_num_value_heads", 32}, {"linear_key_head_dim", 128}, {"linear_value_head_dim", 128}, {"linear_conv_kernel_dim", 4}, {"torch_dtype", "bfloat16"}};
+  Json const next{{"model_type", "qwen3_next"},   {"num_hidden_layers", 4},       {"hidden_size", 2'048},
+                  {"num_attention_heads", 16},    {"num_key_value_heads", 2},     {"head_dim", 256},
+                  {"linear_num_key_heads", 16},   {"linear_num_value_heads", 32}, {"linear_key_head_dim", 128},
+                  {"linear_value_head_dim", 128}, {"linear_conv_kernel_dim", 4},  {"torch_dtype", "bfloat16"}};
   Bytes const conv{3 * 3 * 8'192 * 2}, state{3 * 32 * 128 * 128};
   REQUIRE(growth_of(next).fixed == conv + state * 2);
   REQUIRE(growth(read::hf_config(next, "", {.state_dtype = fp32}).spec).fixed == conv + state * 4);
@@ -273,4 +280,3 @@ TEST_CASE("weights come from the safetensors index beside the config") {
     REQUIRE_THROWS_AS(read::weights_beside(config), read::Error);
   }
 }
-

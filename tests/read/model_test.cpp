@@ -23,7 +23,8 @@ struct Scratch {
   ~Scratch() { std::filesystem::remove_all(folder); }
 };
 
-std::string const config = R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "torch_dtype": "bfloat16"})";
+std::string const config =
+    R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "torch_dtype": "bfloat16"})";
 
 std::string refused(std::string const& what, std::string const& dtype = "") {
   auto const result = read::attempt([&] { return read::model(what, dtype); });
@@ -62,13 +63,28 @@ TEST_CASE("every name of the catalog is what its published config says") {
     std::cout << "not run: " << configs << " is not here\n";
     return;
   }
-  std::map<std::string_view, std::string> const files{
-      {"deepseek-v3", "deepseek-ai__DeepSeek-V3"}, {"deepseek-v3.2", "deepseek-ai__DeepSeek-V3.2"}, {"gemma-2-27b", "google__gemma-2-27b"}, {"gemma-3-27b", "google__gemma-3-27b-it"},
-      {"gpt-oss-120b", "openai__gpt-oss-120b"}, {"llama-2-7b", "meta-llama__Llama-2-7b-hf"}, {"llama-3.1-8b", "meta-llama__Llama-3.1-8B"}, {"llama-3.1-70b", "meta-llama__Llama-3.1-70B"},
-      {"llama-3.1-405b", "meta-llama__Llama-3.1-405B"}, {"llama-3.2-1b", "meta-llama__Llama-3.2-1B-Instruct"}, {"llama-3.2-3b", "meta-llama__Llama-3.2-3B-Instruct"}, {"llama-4-scout", "meta-llama__Llama-4-Scout-17B-16E"},
-      {"minimax-m2", "MiniMaxAI__MiniMax-M2"}, {"mistral-7b-v0.1", "mistralai__Mistral-7B-v0.1"}, {"mistral-nemo", "mistralai__Mistral-Nemo-Instruct-2407"}, {"mixtral-8x7b", "mistralai__Mixtral-8x7B-v0.1"},
-      {"qwen2.5-7b", "Qwen__Qwen2.5-7B-Instruct"}, {"qwen3-8b", "Qwen__Qwen3-8B"}, {"qwen3-14b", "Qwen__Qwen3-14B"}, {"qwen3-30b-a3b", "Qwen__Qwen3-30B-A3B"}, {"qwen3-32b", "Qwen__Qwen3-32B"},
-      {"qwen3-next-80b", "Qwen__Qwen3-Next-80B-A3B-Instruct"}};
+  std::map<std::string_view, std::string> const files{{"deepseek-v3", "deepseek-ai__DeepSeek-V3"},
+                                                      {"deepseek-v3.2", "deepseek-ai__DeepSeek-V3.2"},
+                                                      {"gemma-2-27b", "google__gemma-2-27b"},
+                                                      {"gemma-3-27b", "google__gemma-3-27b-it"},
+                                                      {"gpt-oss-120b", "openai__gpt-oss-120b"},
+                                                      {"llama-2-7b", "meta-llama__Llama-2-7b-hf"},
+                                                      {"llama-3.1-8b", "meta-llama__Llama-3.1-8B"},
+                                                      {"llama-3.1-70b", "meta-llama__Llama-3.1-70B"},
+                                                      {"llama-3.1-405b", "meta-llama__Llama-3.1-405B"},
+                                                      {"llama-3.2-1b", "meta-llama__Llama-3.2-1B-Instruct"},
+                                                      {"llama-3.2-3b", "meta-llama__Llama-3.2-3B-Instruct"},
+                                                      {"llama-4-scout", "meta-llama__Llama-4-Scout-17B-16E"},
+                                                      {"minimax-m2", "MiniMaxAI__MiniMax-M2"},
+                                                      {"mistral-7b-v0.1", "mistralai__Mistral-7B-v0.1"},
+                                                      {"mistral-nemo", "mistralai__Mistral-Nemo-Instruct-2407"},
+                                                      {"mixtral-8x7b", "mistralai__Mixtral-8x7B-v0.1"},
+                                                      {"qwen2.5-7b", "Qwen__Qwen2.5-7B-Instruct"},
+                                                      {"qwen3-8b", "Qwen__Qwen3-8B"},
+                                                      {"qwen3-14b", "Qwen__Qwen3-14B"},
+                                                      {"qwen3-30b-a3b", "Qwen__Qwen3-30B-A3B"},
+                                                      {"qwen3-32b", "Qwen__Qwen3-32B"},
+                                                      {"qwen3-next-80b", "Qwen__Qwen3-Next-80B-A3B-Instruct"}};
   for (auto const& entry : catalog::entries) {
     INFO(entry.name);
     REQUIRE(files.contains(entry.name));

@@ -30,15 +30,18 @@ inline constexpr CacheSpec mistral_7b_v0_1{.layers = 32 * sliding_window({.kv_he
 inline constexpr CacheSpec gemma_2_27b{
     .layers = cycle(46, {sliding_window({.kv_heads = 16, .head_dim = 128}, Tokens{4'096}), full_attention({.kv_heads = 16, .head_dim = 128})}), .dtype = bf16};
 inline constexpr CacheSpec gemma_3_27b{
-    .layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, Tokens{1'024}), full_attention({.kv_heads = 16, .head_dim = 128})}), .dtype = bf16};
+    .layers = cycle(62, {5 * sliding_window({.kv_heads = 16, .head_dim = 128}, Tokens{1'024}), full_attention({.kv_heads = 16, .head_dim = 128})}),
+    .dtype = bf16};
 inline constexpr CacheSpec gpt_oss_120b{
     .layers = cycle(36, {sliding_window({.kv_heads = 8, .head_dim = 64}, Tokens{128}), full_attention({.kv_heads = 8, .head_dim = 64})}), .dtype = bf16};
 inline constexpr CacheSpec llama_4_scout{
-    .layers = cycle(48, {3 * chunked_attention({.kv_heads = 8, .head_dim = 128}, Tokens{8'192}), full_attention({.kv_heads = 8, .head_dim = 128})}), .dtype = bf16};
+    .layers = cycle(48, {3 * chunked_attention({.kv_heads = 8, .head_dim = 128}, Tokens{8'192}), full_attention({.kv_heads = 8, .head_dim = 128})}),
+    .dtype = bf16};
 inline constexpr CacheSpec deepseek_v3{.layers = 61 * latent_attention({.latent = 512, .rope = 64}), .dtype = bf16};
 inline constexpr CacheSpec deepseek_v3_2{.layers = 61 * with_indexer(latent_attention({.latent = 512, .rope = 64}), 128), .dtype = bf16};
 inline constexpr CacheSpec qwen3_next_80b{
-    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = bf16}}), full_attention({.kv_heads = 2, .head_dim = 256})}),
+    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = bf16}}),
+                         full_attention({.kv_heads = 2, .head_dim = 256})}),
     .dtype = bf16};
 
 struct Entry {

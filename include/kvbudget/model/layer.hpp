@@ -133,10 +133,10 @@ constexpr Layer with_indexer(Layer layer, std::uint32_t width, DType dtype = fp8
 }
 
 struct CompressedShape {
-  std::uint32_t width{};         // elements of a latent entry, key and value in one
-  Tokens window{};               // every layer keeps the last entries uncompressed
-  std::uint32_t ratio{};         // tokens behind a compressed entry; 0 or 1: the window is all there is
-  std::uint32_t index_width{};   // of the indexer's keys over compressed entries; 0: no indexer
+  std::uint32_t width{};           // elements of a latent entry, key and value in one
+  Tokens window{};                 // every layer keeps the last entries uncompressed
+  std::uint32_t ratio{};           // tokens behind a compressed entry; 0 or 1: the window is all there is
+  std::uint32_t index_width{};     // of the indexer's keys over compressed entries; 0: no indexer
   std::uint32_t state_elements{};  // of the compressor's own state, fp32
 };
 
@@ -147,9 +147,11 @@ constexpr Layer compressed_attention(CompressedShape shape) {
   if (shape.ratio <= 1) return layer;
   layer.parts.push_back({.kind = PartKind::latent, .split = Split::replicated, .width = shape.width, .tokens_per_entry = shape.ratio});
   if (shape.index_width != 0)
-    layer.parts.push_back({.kind = PartKind::indexer, .split = Split::replicated, .dtype = fp8_scaled_by_128, .width = shape.index_width, .tokens_per_entry = shape.ratio});
+    layer.parts.push_back(
+        {.kind = PartKind::indexer, .split = Split::replicated, .dtype = fp8_scaled_by_128, .width = shape.index_width, .tokens_per_entry = shape.ratio});
   if (shape.state_elements != 0)
-    layer.parts.push_back({.kind = PartKind::compressor, .split = Split::replicated, .keeps = Keeps::fixed, .dtype = fp32, .width = shape.state_elements, .entries = 1});
+    layer.parts.push_back(
+        {.kind = PartKind::compressor, .split = Split::replicated, .keeps = Keeps::fixed, .dtype = fp32, .width = shape.state_elements, .entries = 1});
   return layer;
 }
 

@@ -27,11 +27,11 @@ inline constexpr std::array<std::uint8_t, 13> gguf_type_bytes{1, 1, 2, 2, 4, 4, 
 
 struct GgufValue {
   GgufType type{};
-  GgufType element{};                    // of an array
-  std::uint64_t count{};                 // elements of an array
-  std::int64_t number{};                 // whole numbers and booleans
+  GgufType element{};     // of an array
+  std::uint64_t count{};  // elements of an array
+  std::int64_t number{};  // whole numbers and booleans
   std::string text{};
-  std::vector<std::int64_t> numbers{};   // of an array of whole numbers or booleans, where it is kept
+  std::vector<std::int64_t> numbers{};  // of an array of whole numbers or booleans, where it is kept
 };
 
 struct GgufFile {
@@ -40,7 +40,7 @@ struct GgufFile {
   std::uint64_t tensors{};
   std::uint64_t alignment{32};
   std::uint64_t data_offset{};
-  std::uint64_t tensor_bytes{};  // what the described tensors take, of this file
+  std::uint64_t tensor_bytes{};                            // what the described tensors take, of this file
   std::map<std::string, GgufValue, std::less<>> values{};  // but the tokenizer's
   std::unordered_set<std::string> tensor_names{};
 };
@@ -53,9 +53,10 @@ struct GgmlType {
 };
 /// ggml's tensor types, by number.
 inline constexpr std::array<GgmlType, 43> ggml_types{{
-    {1, 4},     {1, 2},    {32, 18},  {32, 20},  {0, 0},   {0, 0},    {32, 22},  {32, 24},  {32, 34},  {32, 36},  {256, 84}, {256, 110}, {256, 144}, {256, 176}, {256, 210},
-    {256, 292}, {256, 66}, {256, 74}, {256, 98}, {256, 50}, {32, 18}, {256, 110}, {256, 82}, {256, 136}, {1, 1},   {1, 2},    {1, 4},     {1, 8},     {1, 8},     {256, 56},
-    {1, 2},     {0, 0},    {0, 0},    {0, 0},    {256, 54}, {256, 66}, {0, 0},   {0, 0},    {0, 0},    {32, 17},  {64, 36},  {128, 18},  {128, 34},
+    {1, 4},     {1, 2},     {32, 18},   {32, 20},   {0, 0},     {0, 0},    {32, 22},  {32, 24},  {32, 34},  {32, 36},  {256, 84},
+    {256, 110}, {256, 144}, {256, 176}, {256, 210}, {256, 292}, {256, 66}, {256, 74}, {256, 98}, {256, 50}, {32, 18},  {256, 110},
+    {256, 82},  {256, 136}, {1, 1},     {1, 2},     {1, 4},     {1, 8},    {1, 8},    {256, 56}, {1, 2},    {0, 0},    {0, 0},
+    {0, 0},     {256, 54},  {256, 66},  {0, 0},     {0, 0},     {0, 0},    {32, 17},  {64, 36},  {128, 18}, {128, 34},
 }};
 
 class GgufParser {
@@ -73,14 +74,16 @@ class GgufParser {
   }
 
  private:
-  static constexpr std::uint64_t longest = std::uint64_t{1} << 30;     // llama.cpp's bound on strings and arrays
-  static constexpr std::uint64_t most_kept = 65'536;                   // numbers of an array that are kept: one a layer, and room to spare
-  static constexpr std::uint64_t longest_kept = 4'096;                 // characters of a text that are kept
+  static constexpr std::uint64_t longest = std::uint64_t{1} << 30;  // llama.cpp's bound on strings and arrays
+  static constexpr std::uint64_t most_kept = 65'536;                // numbers of an array that are kept: one a layer, and room to spare
+  static constexpr std::uint64_t longest_kept = 4'096;              // characters of a text that are kept
 
   [[noreturn]] void refuse(std::string field, std::string value, std::string accepted) const {
     throw Error{{input_, std::move(field), std::move(value), std::move(accepted), "check the file, or convert the model again"}};
   }
-  [[noreturn]] void cut_off(std::string const& where) const { refuse(where, "longer than the file", "at most the bytes that are left (" + std::to_string(left_) + ")"); }
+  [[noreturn]] void cut_off(std::string const& where) const {
+    refuse(where, "longer than the file", "at most the bytes that are left (" + std::to_string(left_) + ")");
+  }
 
   void bytes(void* to, std::uint64_t n, std::string const& where) {
     if (n > left_) cut_off(where);
@@ -141,16 +144,26 @@ class GgufParser {
   }
   std::int64_t whole(GgufType of, std::string const& where) {
     switch (of) {
-      case GgufType::u8: return number<std::uint8_t>(where);
-      case GgufType::i8: return number<std::int8_t>(where);
-      case GgufType::u16: return number<std::uint16_t>(where);
-      case GgufType::i16: return number<std::int16_t>(where);
-      case GgufType::u32: return number<std::uint32_t>(where);
-      case GgufType::i32: return number<std::int32_t>(where);
-      case GgufType::boolean: return number<std::uint8_t>(where) != 0;
+      case GgufType::u8:
+        return number<std::uint8_t>(where);
+      case GgufType::i8:
+        return number<std::int8_t>(where);
+      case GgufType::u16:
+        return number<std::uint16_t>(where);
+      case GgufType::i16:
+        return number<std::int16_t>(where);
+      case GgufType::u32:
+        return number<std::uint32_t>(where);
+      case GgufType::i32:
+        return number<std::int32_t>(where);
+      case GgufType::boolean:
+        return number<std::uint8_t>(where) != 0;
       case GgufType::u64:
-      case GgufType::i64: return number<std::int64_t>(where);
-      default: skip(gguf_type_bytes[static_cast<std::size_t>(of)], where); return 0;
+      case GgufType::i64:
+        return number<std::int64_t>(where);
+      default:
+        skip(gguf_type_bytes[static_cast<std::size_t>(of)], where);
+        return 0;
     }
   }
 
@@ -213,13 +226,16 @@ class GgufParser {
       if (i == 0) row = static_cast<std::uint64_t>(dim);
       elements = saturating_multiply(elements, static_cast<std::uint64_t>(dim));
     }
-    if (elements > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse(where, "of more than 2^63 elements", "a count of elements that 63 bits hold");
+    if (elements > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      refuse(where, "of more than 2^63 elements", "a count of elements that 63 bits hold");
     auto const type = number<std::int32_t>(where);
-    if (type < 0 || type >= static_cast<std::int32_t>(ggml_types.size()) || ggml_types[static_cast<std::size_t>(type)].elements == 0) refuse(where, "of type " + std::to_string(type), "a ggml type in use");
+    if (type < 0 || type >= static_cast<std::int32_t>(ggml_types.size()) || ggml_types[static_cast<std::size_t>(type)].elements == 0)
+      refuse(where, "of type " + std::to_string(type), "a ggml type in use");
     auto const& of = ggml_types[static_cast<std::size_t>(type)];
     if (row % of.elements != 0) refuse(where, "of rows of " + std::to_string(row), "rows of whole blocks of " + std::to_string(of.elements));
     auto const offset = number<std::uint64_t>(where);
-    if (offset != next_offset_) refuse(where, "at offset " + std::to_string(offset), "offset " + std::to_string(next_offset_) + ", behind the tensor before it");
+    if (offset != next_offset_)
+      refuse(where, "at offset " + std::to_string(offset), "offset " + std::to_string(next_offset_) + ", behind the tensor before it");
     std::uint64_t const size = saturating_multiply(elements / of.elements, of.bytes);
     file_.tensor_bytes = saturating_add(file_.tensor_bytes, size);
     next_offset_ = saturating_add(next_offset_, saturating_multiply(ceil_div(size, file_.alignment), file_.alignment));
@@ -249,7 +265,9 @@ inline GgufFile gguf(std::filesystem::path const& path) {
   std::error_code wrong;
   bool const regular = std::filesystem::is_regular_file(path, wrong);
   std::uint64_t const bytes = regular ? static_cast<std::uint64_t>(std::filesystem::file_size(path, wrong)) : 0;
-  if (!regular || wrong || !in) throw Error{{path.string(), "", std::filesystem::is_directory(path) ? "a directory" : "not readable", "a GGUF file", "name the file, of a split model the first shard"}};
+  if (!regular || wrong || !in)
+    throw Error{{path.string(), "", std::filesystem::is_directory(path) ? "a directory" : "not readable", "a GGUF file",
+                 "name the file, of a split model the first shard"}};
   return gguf(in, bytes, path.string());
 }
 

@@ -29,27 +29,91 @@ struct GgufArchitecture {
   std::uint32_t forced_window{};   // whatever the file has
   bool chunked{};                  // the window is a chunk
   GgufRecurs recurs{};
-  std::uint32_t interval{};        // by_interval: every interval-th layer is full
-  bool may_keep_latents{};         // MLA, where the file has the *_mla lengths
+  std::uint32_t interval{};  // by_interval: every interval-th layer is full
+  bool may_keep_latents{};   // MLA, where the file has the *_mla lengths
   GgufIndexer indexer{};
-  bool compresses{};               // DeepSeek-V4
-  std::uint32_t from_start{};      // only so many layers keep a cache; the others read theirs
-  bool shares_tail{};              // attention.shared_kv_layers of the last ones read an earlier cache
-  bool loops{};                    // num_loops
-  bool keeps_nothing{};            // encoders and diffusion models
+  bool compresses{};           // DeepSeek-V4
+  std::uint32_t from_start{};  // only so many layers keep a cache; the others read theirs
+  bool shares_tail{};          // attention.shared_kv_layers of the last ones read an earlier cache
+  bool loops{};                // num_loops
+  bool keeps_nothing{};        // encoders and diffusion models
 };
 
 inline constexpr GgufArchitecture gguf_architectures[] = {
     // full attention
-    {.name = "apertus"}, {.name = "arcee"}, {.name = "arctic"}, {.name = "baichuan"}, {.name = "bailingmoe"}, {.name = "bailingmoe2"}, {.name = "bitnet"}, {.name = "bloom"},
-    {.name = "chameleon"}, {.name = "chatglm"}, {.name = "codeshell"}, {.name = "cogvlm"}, {.name = "command-r"}, {.name = "dbrx"}, {.name = "deci"}, {.name = "deepseek"},
-    {.name = "dots1"}, {.name = "ernie4_5"}, {.name = "ernie4_5-moe"}, {.name = "exaone"}, {.name = "falcon"}, {.name = "gemma"}, {.name = "glm4"}, {.name = "glm4moe"},
-    {.name = "gpt2"}, {.name = "gptj"}, {.name = "gptneox"}, {.name = "granite"}, {.name = "granitemoe"}, {.name = "grok"}, {.name = "grovemoe"}, {.name = "hunyuan-dense"},
-    {.name = "hunyuan-moe"}, {.name = "internlm2"}, {.name = "jais"}, {.name = "jais2"}, {.name = "llama"}, {.name = "maincoder"}, {.name = "minicpm"}, {.name = "minicpm3"},
-    {.name = "minimax-m2"}, {.name = "mistral3"}, {.name = "mpt"}, {.name = "nanbeige", .loops = true}, {.name = "nemotron"}, {.name = "olmo"}, {.name = "olmoe"}, {.name = "openelm"},
-    {.name = "orion"}, {.name = "pangu-embedded"}, {.name = "persimmon"}, {.name = "phi2"}, {.name = "phi3"}, {.name = "phimoe"}, {.name = "plamo"}, {.name = "plm"}, {.name = "qwen"},
-    {.name = "qwen2"}, {.name = "qwen2moe"}, {.name = "qwen2vl"}, {.name = "qwen3"}, {.name = "qwen3moe"}, {.name = "qwen3vl"}, {.name = "qwen3vlmoe"}, {.name = "refact"},
-    {.name = "rnd1", .keeps_nothing = true}, {.name = "seed_oss"}, {.name = "smollm3"}, {.name = "stablelm"}, {.name = "starcoder"}, {.name = "starcoder2"}, {.name = "t5"}, {.name = "xverse"},
+    {.name = "apertus"},
+    {.name = "arcee"},
+    {.name = "arctic"},
+    {.name = "baichuan"},
+    {.name = "bailingmoe"},
+    {.name = "bailingmoe2"},
+    {.name = "bitnet"},
+    {.name = "bloom"},
+    {.name = "chameleon"},
+    {.name = "chatglm"},
+    {.name = "codeshell"},
+    {.name = "cogvlm"},
+    {.name = "command-r"},
+    {.name = "dbrx"},
+    {.name = "deci"},
+    {.name = "deepseek"},
+    {.name = "dots1"},
+    {.name = "ernie4_5"},
+    {.name = "ernie4_5-moe"},
+    {.name = "exaone"},
+    {.name = "falcon"},
+    {.name = "gemma"},
+    {.name = "glm4"},
+    {.name = "glm4moe"},
+    {.name = "gpt2"},
+    {.name = "gptj"},
+    {.name = "gptneox"},
+    {.name = "granite"},
+    {.name = "granitemoe"},
+    {.name = "grok"},
+    {.name = "grovemoe"},
+    {.name = "hunyuan-dense"},
+    {.name = "hunyuan-moe"},
+    {.name = "internlm2"},
+    {.name = "jais"},
+    {.name = "jais2"},
+    {.name = "llama"},
+    {.name = "maincoder"},
+    {.name = "minicpm"},
+    {.name = "minicpm3"},
+    {.name = "minimax-m2"},
+    {.name = "mistral3"},
+    {.name = "mpt"},
+    {.name = "nanbeige", .loops = true},
+    {.name = "nemotron"},
+    {.name = "olmo"},
+    {.name = "olmoe"},
+    {.name = "openelm"},
+    {.name = "orion"},
+    {.name = "pangu-embedded"},
+    {.name = "persimmon"},
+    {.name = "phi2"},
+    {.name = "phi3"},
+    {.name = "phimoe"},
+    {.name = "plamo"},
+    {.name = "plm"},
+    {.name = "qwen"},
+    {.name = "qwen2"},
+    {.name = "qwen2moe"},
+    {.name = "qwen2vl"},
+    {.name = "qwen3"},
+    {.name = "qwen3moe"},
+    {.name = "qwen3vl"},
+    {.name = "qwen3vlmoe"},
+    {.name = "refact"},
+    {.name = "rnd1", .keeps_nothing = true},
+    {.name = "seed_oss"},
+    {.name = "smollm3"},
+    {.name = "stablelm"},
+    {.name = "starcoder"},
+    {.name = "starcoder2"},
+    {.name = "t5"},
+    {.name = "xverse"},
     // windows
     {.name = "afmoe", .slides = GgufSlides::if_given, .pattern = 4},
     {.name = "cohere2", .slides = GgufSlides::always, .pattern = 4},
@@ -102,9 +166,16 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     {.name = "rwkv6qwen2", .recurs = GgufRecurs::always},
     {.name = "rwkv7", .recurs = GgufRecurs::always},
     // no cache (R18)
-    {.name = "bert", .keeps_nothing = true}, {.name = "dream", .keeps_nothing = true}, {.name = "gemma-embedding", .keeps_nothing = true}, {.name = "jina-bert-v2", .keeps_nothing = true},
-    {.name = "llada", .keeps_nothing = true}, {.name = "llada-moe", .keeps_nothing = true}, {.name = "modern-bert", .keeps_nothing = true}, {.name = "neo-bert", .keeps_nothing = true},
-    {.name = "nomic-bert", .keeps_nothing = true}, {.name = "nomic-bert-moe", .keeps_nothing = true},
+    {.name = "bert", .keeps_nothing = true},
+    {.name = "dream", .keeps_nothing = true},
+    {.name = "gemma-embedding", .keeps_nothing = true},
+    {.name = "jina-bert-v2", .keeps_nothing = true},
+    {.name = "llada", .keeps_nothing = true},
+    {.name = "llada-moe", .keeps_nothing = true},
+    {.name = "modern-bert", .keeps_nothing = true},
+    {.name = "neo-bert", .keeps_nothing = true},
+    {.name = "nomic-bert", .keeps_nothing = true},
+    {.name = "nomic-bert-moe", .keeps_nothing = true},
 };
 
 }  // namespace kvbudget::inline v1::read

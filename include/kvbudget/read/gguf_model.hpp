@@ -13,22 +13,22 @@
 namespace kvbudget::inline v1::read {
 
 struct GgufModel {
-  CacheSpec spec{};                      // of the model's own layers, in f16 unless spec.dtype is changed; states are f32 always
-  LayerList draft_layers{};              // NextN blocks: kept apart
+  CacheSpec spec{};          // of the model's own layers, in f16 unless spec.dtype is changed; states are f32 always
+  LayerList draft_layers{};  // NextN blocks: kept apart
   std::string architecture{};
   Tokens context{};
-  std::optional<Bytes> weights{};        // of the described tensors, where this file has all of them
-  std::uint64_t blocks{};                // block_count, NextN blocks and loops included
-  std::uint64_t layers{};                // without the NextN blocks
-  std::vector<std::uint64_t> kv_heads{}; // of each block
-  std::vector<bool> slides{};            // of each block
-  std::vector<bool> recurs{};            // of each block
-  bool keeps_latents{};                  // MLA: no V
-  std::uint64_t head_k{};                // elements of a key head of the layers that keep every token, and of those that slide
+  std::optional<Bytes> weights{};         // of the described tensors, where this file has all of them
+  std::uint64_t blocks{};                 // block_count, NextN blocks and loops included
+  std::uint64_t layers{};                 // without the NextN blocks
+  std::vector<std::uint64_t> kv_heads{};  // of each block
+  std::vector<bool> slides{};             // of each block
+  std::vector<bool> recurs{};             // of each block
+  bool keeps_latents{};                   // MLA: no V
+  std::uint64_t head_k{};                 // elements of a key head of the layers that keep every token, and of those that slide
   std::uint64_t head_v{};
   std::uint64_t head_k_swa{};
   std::uint64_t head_v_swa{};
-  std::uint64_t window{};                // 0 where the architecture switches it off
+  std::uint64_t window{};  // 0 where the architecture switches it off
   std::uint64_t ssm_conv_kernel{};
   std::uint64_t ssm_inner{};
   std::uint64_t ssm_state{};
@@ -42,7 +42,8 @@ class GgufKeys {
  public:
   GgufKeys(GgufFile const& file, std::string input) : file_{file}, input_{std::move(input)} {
     auto const found = file.values.find("general.architecture");
-    if (found == file.values.end() || found->second.type != GgufType::string) throw refuse("general.architecture", "missing", "the name of an architecture", "check that this is the first shard of a model");
+    if (found == file.values.end() || found->second.type != GgufType::string)
+      throw refuse("general.architecture", "missing", "the name of an architecture", "check that this is the first shard of a model");
     architecture_ = found->second.text;
   }
 
@@ -58,9 +59,10 @@ class GgufKeys {
   std::optional<std::uint64_t> count_if(std::string_view key) const {
     auto const* value = find(key);
     if (!value) return std::nullopt;
-    bool const whole = value->type == GgufType::u32 || value->type == GgufType::i32 || value->type == GgufType::u16 || value->type == GgufType::i16 || value->type == GgufType::u64 ||
-                       value->type == GgufType::i64 || value->type == GgufType::u8 || value->type == GgufType::i8;
-    if (!whole || value->number < 0 || value->number > most) throw refuse(name(key), whole ? std::to_string(value->number) : "not a whole number", "a whole number from 0 to 2^32 - 1", "convert the model again");
+    bool const whole = value->type == GgufType::u32 || value->type == GgufType::i32 || value->type == GgufType::u16 || value->type == GgufType::i16 ||
+                       value->type == GgufType::u64 || value->type == GgufType::i64 || value->type == GgufType::u8 || value->type == GgufType::i8;
+    if (!whole || value->number < 0 || value->number > most)
+      throw refuse(name(key), whole ? std::to_string(value->number) : "not a whole number", "a whole number from 0 to 2^32 - 1", "convert the model again");
     return static_cast<std::uint64_t>(value->number);
   }
   std::uint64_t count_or(std::string_view key, std::uint64_t otherwise) const { return count_if(key).value_or(otherwise); }
@@ -75,7 +77,9 @@ class GgufKeys {
     if (!value || value->type != GgufType::array) return std::vector<std::uint64_t>(n, value ? count(key) : otherwise);
     bool const fits = value->element == GgufType::u32 || value->element == GgufType::i32 || value->element == GgufType::boolean;
     if (!fits) throw refuse(name(key), "an array of another type", "an array of u32, i32 or booleans", "convert the model again");
-    if (value->count != n) throw refuse(name(key), "an array of " + std::to_string(value->count), "one entry for each of the " + std::to_string(n) + " blocks", "convert the model again");
+    if (value->count != n)
+      throw refuse(name(key), "an array of " + std::to_string(value->count), "one entry for each of the " + std::to_string(n) + " blocks",
+                   "convert the model again");
     std::vector<std::uint64_t> numbers;
     for (auto const number : value->numbers) {
       if (number < 0 || number > most) throw refuse(name(key), std::to_string(number), "whole numbers from 0 to 2^32 - 1", "convert the model again");
@@ -85,7 +89,9 @@ class GgufKeys {
   }
   bool is_array(std::string_view key) const { return has(key) && find(key)->type == GgufType::array; }
 
-  Error refuse(std::string field, std::string value, std::string accepted, std::string next) const { return Error{{input_, std::move(field), std::move(value), std::move(accepted), std::move(next)}}; }
+  Error refuse(std::string field, std::string value, std::string accepted, std::string next) const {
+    return Error{{input_, std::move(field), std::move(value), std::move(accepted), std::move(next)}};
+  }
   bool has_tensor(std::string const& tensor) const { return file_.tensor_names.contains(tensor); }
 
  private:
@@ -111,15 +117,25 @@ inline void gguf_windows(GgufKeys const& keys, GgufArchitecture const& row, Gguf
   std::uint64_t const given = keys.count_or("attention.sliding_window", 0);
   bool on = false;
   switch (row.slides) {
-    case GgufSlides::never: break;
-    case GgufSlides::always: on = true; break;
-    case GgufSlides::if_given: on = given > 0; break;
-    case GgufSlides::unless_zero: on = !(keys.has("attention.sliding_window") && given == 0); break;
-    case GgufSlides::of_64_layers: on = model.layers == 64; break;
+    case GgufSlides::never:
+      break;
+    case GgufSlides::always:
+      on = true;
+      break;
+    case GgufSlides::if_given:
+      on = given > 0;
+      break;
+    case GgufSlides::unless_zero:
+      on = !(keys.has("attention.sliding_window") && given == 0);
+      break;
+    case GgufSlides::of_64_layers:
+      on = model.layers == 64;
+      break;
   }
   if (!on) return;
   model.window = row.forced_window != 0 ? row.forced_window : keys.has("attention.sliding_window") ? given : row.default_window;
-  if (model.window == 0) throw keys.refuse(keys.name("attention.sliding_window"), "missing or 0", "the window of the layers that slide", "convert the model again");
+  if (model.window == 0)
+    throw keys.refuse(keys.name("attention.sliding_window"), "missing or 0", "the window of the layers that slide", "convert the model again");
   if (keys.is_array("attention.sliding_window_pattern")) {
     auto const pattern = keys.per_block("attention.sliding_window_pattern", model.blocks, 0);
     for (std::size_t i = 0; i < pattern.size(); ++i) model.slides[i] = pattern[i] != 0;
@@ -139,17 +155,28 @@ inline void gguf_windows(GgufKeys const& keys, GgufArchitecture const& row, Gguf
 /// R16: which blocks are recurrent.
 inline void gguf_recurrence(GgufKeys const& keys, GgufArchitecture const& row, GgufModel& model) {
   model.recurs.assign(model.blocks, false);
-  auto const feed_forward = row.recurs == GgufRecurs::where_no_heads_and_no_ff ? keys.per_block("feed_forward_length", model.blocks, 0) : std::vector<std::uint64_t>(model.blocks, 0);
+  auto const feed_forward =
+      row.recurs == GgufRecurs::where_no_heads_and_no_ff ? keys.per_block("feed_forward_length", model.blocks, 0) : std::vector<std::uint64_t>(model.blocks, 0);
   std::uint64_t const interval = std::max<std::uint64_t>(keys.count_or("full_attention_interval", row.interval), 1);
-  auto const listed = keys.is_array("attention.recurrent_layers") ? keys.per_block("attention.recurrent_layers", model.blocks, 0) : std::vector<std::uint64_t>{};
+  auto const listed =
+      keys.is_array("attention.recurrent_layers") ? keys.per_block("attention.recurrent_layers", model.blocks, 0) : std::vector<std::uint64_t>{};
   for (std::uint64_t i = 0; i < model.layers; ++i) {
     switch (row.recurs) {
-      case GgufRecurs::never: break;
+      case GgufRecurs::never:
+        break;
       case GgufRecurs::always:
-      case GgufRecurs::beside_attention: model.recurs[i] = true; break;
-      case GgufRecurs::where_no_heads: model.recurs[i] = model.kv_heads[i] == 0; break;
-      case GgufRecurs::where_no_heads_and_no_ff: model.recurs[i] = model.kv_heads[i] == 0 && feed_forward[i] == 0; break;
-      case GgufRecurs::by_interval: model.recurs[i] = listed.empty() ? (i + 1) % interval != 0 : listed[i] != 0; break;
+      case GgufRecurs::beside_attention:
+        model.recurs[i] = true;
+        break;
+      case GgufRecurs::where_no_heads:
+        model.recurs[i] = model.kv_heads[i] == 0;
+        break;
+      case GgufRecurs::where_no_heads_and_no_ff:
+        model.recurs[i] = model.kv_heads[i] == 0 && feed_forward[i] == 0;
+        break;
+      case GgufRecurs::by_interval:
+        model.recurs[i] = listed.empty() ? (i + 1) % interval != 0 : listed[i] != 0;
+        break;
     }
   }
 }
@@ -174,21 +201,28 @@ inline Layer gguf_state(GgufKeys const& keys, GgufArchitecture const& row, GgufM
     state = saturating_multiply(saturating_multiply(model.head_k, model.head_k), heads);
   }
   if (conv > 0xffff'ffff || state > 0xffff'ffff || conv + state == 0)
-    throw keys.refuse(keys.name("ssm.*"), "a state of " + std::to_string(saturating_add(conv, state)) + " elements", "1 to 2^32 elements", "check the ssm, wkv, kda or shortconv keys");
+    throw keys.refuse(keys.name("ssm.*"), "a state of " + std::to_string(saturating_add(conv, state)) + " elements", "1 to 2^32 elements",
+                      "check the ssm, wkv, kda or shortconv keys");
   return recurrent({.conv = {.width = static_cast<std::uint32_t>(conv), .dtype = fp32}, .state = {.width = static_cast<std::uint32_t>(state), .dtype = fp32}});
 }
 
 /// R8, R17: whether a block's indexer keeps keys.
 inline bool gguf_indexes(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model, std::uint64_t i) {
   switch (row.indexer) {
-    case GgufIndexer::none: return false;
-    case GgufIndexer::every_layer: return true;
-    case GgufIndexer::attention_layers: return !model.recurs[i];
-    case GgufIndexer::after_dense: return i >= keys.count_or("leading_dense_block_count", 0);
+    case GgufIndexer::none:
+      return false;
+    case GgufIndexer::every_layer:
+      return true;
+    case GgufIndexer::attention_layers:
+      return !model.recurs[i];
+    case GgufIndexer::after_dense:
+      return i >= keys.count_or("leading_dense_block_count", 0);
     case GgufIndexer::full_types: {
       if (keys.is_array("attention.indexer.types")) {
         auto const* types = keys.find("attention.indexer.types");
-        if (i >= types->numbers.size()) throw keys.refuse(keys.name("attention.indexer.types"), "an array of " + std::to_string(types->count), "one entry for each block", "convert the model again");
+        if (i >= types->numbers.size())
+          throw keys.refuse(keys.name("attention.indexer.types"), "an array of " + std::to_string(types->count), "one entry for each block",
+                            "convert the model again");
         return types->numbers[i] != 0;
       }
       // GLM without the key: every layer, but 5.2 and later, known by their context, the first three and then every fourth
@@ -206,8 +240,9 @@ inline std::uint32_t gguf_width(GgufKeys const& keys, std::uint64_t width) {
 /// What block i keeps, NextN blocks included.
 inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model, std::uint64_t i) {
   if (row.keeps_nothing) return no_cache();
-  if (row.from_start != 0 && i >= row.from_start) return shared_cache();                                         // R9: Gemma 3n
-  if (auto const shared = row.shares_tail ? keys.count_or("attention.shared_kv_layers", 0) : 0; i + shared >= model.blocks) return shared_cache();  // R9: Gemma 4
+  if (row.from_start != 0 && i >= row.from_start) return shared_cache();  // R9: Gemma 3n
+  if (auto const shared = row.shares_tail ? keys.count_or("attention.shared_kv_layers", 0) : 0; i + shared >= model.blocks)
+    return shared_cache();  // R9: Gemma 4
   bool const beside = row.recurs == GgufRecurs::beside_attention;
   if (model.recurs[i] && !beside) return gguf_state(keys, row, model);
   if (row.recurs == GgufRecurs::where_no_heads_and_no_ff && keys.per_block("feed_forward_length", model.blocks, 0)[i] != 0) return no_cache();
@@ -218,7 +253,10 @@ inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufM
     std::uint64_t const width = model.head_k, index = keys.count_or("attention.indexer.key_length", 128);
     std::uint64_t const state = ratios[i] == 4 ? 8 * 2 * (2 * width + 2 * index) : 2 * 128 * width;
     if (ratios[i] > 65'535) throw keys.refuse(keys.name("attention.compress_ratios"), std::to_string(ratios[i]), "at most 65535", "convert the model again");
-    return compressed_attention({.width = gguf_width(keys, width), .window = {model.window}, .ratio = static_cast<std::uint32_t>(ratios[i]), .index_width = ratios[i] == 4 ? gguf_width(keys, index) : 0,
+    return compressed_attention({.width = gguf_width(keys, width),
+                                 .window = {model.window},
+                                 .ratio = static_cast<std::uint32_t>(ratios[i]),
+                                 .index_width = ratios[i] == 4 ? gguf_width(keys, index) : 0,
                                  .state_elements = gguf_width(keys, state)});
   }
 
@@ -269,7 +307,8 @@ inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
   detail::gguf_recurrence(keys, row, model);
 
   std::uint64_t const loops = row.loops ? std::max<std::uint64_t>(keys.count_or("num_loops", 1), 1) : 1;  // R11
-  if (saturating_multiply(model.blocks, loops) > max_layers) throw keys.refuse(keys.name("num_loops"), std::to_string(loops), "at most 512 layers in all loops", "convert the model again");
+  if (saturating_multiply(model.blocks, loops) > max_layers)
+    throw keys.refuse(keys.name("num_loops"), std::to_string(loops), "at most 512 layers in all loops", "convert the model again");
   for (std::uint64_t loop = 0; loop < loops; ++loop)
     for (std::uint64_t i = 0; i < model.layers; ++i) model.spec.layers.append(detail::gguf_layer(keys, row, model, i));
   for (std::uint64_t i = model.layers; i < model.blocks; ++i) model.draft_layers.append(draft(detail::gguf_layer(keys, row, model, i)));

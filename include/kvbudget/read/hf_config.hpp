@@ -38,11 +38,13 @@ inline HfFamily const& hf_family(Fields const& text, Fields const& top, std::spa
   for (auto const key : hf_layout_keys)
     if (text.has(key)) sets += (sets.empty() ? "" : ", ") + text.name(key);
   throw text.refuse("model_type", Json(*type), accepted,
-                    "describe its layers as a CacheSpec, or give its family in HfOptions::families" + (sets.empty() ? "" : ": it sets " + sets + ", which is not understood"));
+                    "describe its layers as a CacheSpec, or give its family in HfOptions::families" +
+                        (sets.empty() ? "" : ": it sets " + sets + ", which is not understood"));
 }
 
 inline std::optional<Tokens> hf_context(Fields const& text) {
-  for (std::string_view const key : {"max_position_embeddings", "seq_length", "n_positions", "max_seq_len", "max_target_positions", "model_max_length", "max_sequence_length"})
+  for (std::string_view const key :
+       {"max_position_embeddings", "seq_length", "n_positions", "max_seq_len", "max_target_positions", "model_max_length", "max_sequence_length"})
     if (auto const length = text.count_if(key, 1, std::uint64_t{1} << 40)) return Tokens{*length};
   return std::nullopt;
 }
@@ -60,7 +62,8 @@ inline DType hf_model_dtype(Fields const& top, HfModel& model) {
   if (model.dtype == "bfloat16" || model.dtype == "float16") return bf16;
   if (!model.dtype.empty() && model.dtype != "float32")
     throw top.refuse("torch_dtype", Json(model.dtype), "bfloat16, float16, float32", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
-  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") + std::string{": the cache is counted at 2 bytes an element, as servers run it"});
+  model.notes.push_back((model.dtype.empty() ? "the file names no dtype" : "the file's dtype is float32") +
+                        std::string{": the cache is counted at 2 bytes an element, as servers run it"});
   return bf16;
 }
 
@@ -90,7 +93,8 @@ inline DType hf_scheme_dtype(Fields const& top, Json const& scheme) {
   if (scheme == "NVFP4") return nvfp4;
   bool const described = scheme.is_object() && scheme.value("num_bits", Json{}) == 8 && scheme.value("type", Json{}) == "float";
   if (!named && !described)
-    throw top.refuse("quantization_config.kv_cache_scheme", scheme, "FP8, NVFP4, or num_bits 8 and type float", "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
+    throw top.refuse("quantization_config.kv_cache_scheme", scheme, "FP8, NVFP4, or num_bits 8 and type float",
+                     "give the cache's dtype yourself (HfOptions::cache_dtype, or --dtype)");
   return fp8;
 }
 
@@ -132,7 +136,8 @@ inline HfModel hf_config(Json const& config, std::string const& input, HfOptions
   model.spec.layers = family.layout(text);
   text.refuse_unread();
   model.layers = text.counted_layers();
-  if (auto const heads = text.first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"})) model.attention_heads = static_cast<std::uint32_t>(std::min<std::uint64_t>(*heads, 65'536));
+  if (auto const heads = text.first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"}))
+    model.attention_heads = static_cast<std::uint32_t>(std::min<std::uint64_t>(*heads, 65'536));
   model.draft_layers = detail::hf_draft_layers(model.spec.layers, detail::hf_mtp_layers(top, fields));
 
   model.dtype = detail::hf_dtype_name(top, fields);

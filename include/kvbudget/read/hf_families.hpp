@@ -5,8 +5,8 @@
 
 namespace kvbudget::inline v1::read {
 
-inline constexpr HfDefaults llama_defaults{.layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128};    // transformers LlamaConfig (T13)
-inline constexpr HfDefaults gemma3_defaults{.layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256};     // Gemma3TextConfig (T13)
+inline constexpr HfDefaults llama_defaults{.layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128};  // transformers LlamaConfig (T13)
+inline constexpr HfDefaults gemma3_defaults{.layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256};   // Gemma3TextConfig (T13)
 
 inline constexpr HfFamily hf_families[] = {
     // every layer keeps every token

@@ -26,7 +26,9 @@ inline std::uint32_t hf_attn_config_kv_heads(HfText& text) {  // dbrx, mpt, T8
   if (!text.has("attn_config")) return text.heads();
   return static_cast<std::uint32_t>(text.object("attn_config").count_if("kv_n_heads", 1, text.heads()).value_or(text.heads()));
 }
-inline std::uint32_t hf_attention_groups(HfText& text) { return text.has("num_attention_groups") ? text.small("num_attention_groups") : hf_kv_heads(text); }  // step
+inline std::uint32_t hf_attention_groups(HfText& text) {
+  return text.has("num_attention_groups") ? text.small("num_attention_groups") : hf_kv_heads(text);
+}  // step
 
 // ---- attention: full, sliding, chunked ----
 
@@ -80,7 +82,8 @@ inline LayerList hf_window_behind_switch(HfText& text) {
   text.ignore({"dual_chunk_attention_config"});  // a way to compute, not to keep (T32)
   if (hf_has_layer_types(text)) {
     auto const layers = hf_by_layer_types(text, full_attention(shape), shape);
-    if (!on && layers.palette.size() > 1) throw text.fields().refuse("use_sliding_window", Json(false), "true, where layer_types has sliding layers", "make the two fields agree");
+    if (!on && layers.palette.size() > 1)
+      throw text.fields().refuse("use_sliding_window", Json(false), "true, where layer_types has sliding layers", "make the two fields agree");
     return layers;
   }
   if (!on || window == 0) return text.layers() * full_attention(shape);
@@ -138,7 +141,9 @@ inline LayerList hf_mimo_v2(HfText& text) {
   AttentionShape full = text.attention();
   full.value_dim = text.small_or("v_head_dim", full.head_dim);
   text.model().attention = full;
-  AttentionShape const windowed{.kv_heads = text.small("swa_num_key_value_heads"), .head_dim = text.small("swa_head_dim"), .value_dim = text.small_or("swa_v_head_dim", text.small("swa_head_dim"))};
+  AttentionShape const windowed{.kv_heads = text.small("swa_num_key_value_heads"),
+                                .head_dim = text.small("swa_head_dim"),
+                                .value_dim = text.small_or("swa_v_head_dim", text.small("swa_head_dim"))};
   Tokens const window = text.window(text.has("sliding_window") ? "sliding_window" : "sliding_window_size");
   text.ignore({"attention_chunk_size"});  // a decoy, vLLM strips it (T15b)
   auto const& pattern = text.per_layer("hybrid_layer_pattern", text.layers());
@@ -172,7 +177,8 @@ inline LayerList hf_llama4(HfText& text) {
   auto const* given = text.find("no_rope_layers");
   bool const listed = given && given->is_array() && given->size() == layers;
   std::uint64_t const interval = std::max<std::uint64_t>(text.count_or("no_rope_layer_interval", 4), 1);
-  return text.each(layers, [&](std::uint64_t i) { return (listed ? (*given)[i] == 0 : (i + 1) % interval == 0) ? full_attention(shape) : chunked_attention(shape, chunk); });
+  return text.each(
+      layers, [&](std::uint64_t i) { return (listed ? (*given)[i] == 0 : (i + 1) % interval == 0) ? full_attention(shape) : chunked_attention(shape, chunk); });
 }
 
 /// Cross-layer attention: every cla_share_factor-th layer keeps, the others read (T17); off unless use_cla.
@@ -213,7 +219,8 @@ inline LayerList hf_sparse_index(HfText& text) {
   std::uint32_t const width = static_cast<std::uint32_t>(sparse.count_if("sparse_index_dim", 1, 65'536).value_or(128));
   Json const* const frequency = sparse.find("sparse_attention_freq");
   std::uint64_t const layers = text.layers();
-  if (frequency && (!frequency->is_array() || frequency->size() < layers)) throw sparse.refuse("sparse_attention_freq", *frequency, "one entry for each layer", "correct the field");
+  if (frequency && (!frequency->is_array() || frequency->size() < layers))
+    throw sparse.refuse("sparse_attention_freq", *frequency, "one entry for each layer", "correct the field");
   return text.each(layers, [&](std::uint64_t i) {
     bool const indexed = !frequency || (*frequency)[i] == 1;
     return indexed ? with_indexer(full_attention(shape), width, bf16) : full_attention(shape);
@@ -272,14 +279,19 @@ inline LayerList hf_deepseek_v4(HfText& text) {
     if (ratio > 65'535) throw text.not_understood("compress_ratios", i, Json(ratio), "at most 65535");
     bool const fine = ratio == 4;  // with an indexer, and a compressor that looks two entries back
     std::uint64_t const state = fine ? 8 * (std::uint64_t{4} * width + 4 * index_width) : 128 * std::uint64_t{2} * width;
-    return compressed_attention({.width = width, .window = window, .ratio = static_cast<std::uint32_t>(ratio), .index_width = fine ? index_width : 0, .state_elements = static_cast<std::uint32_t>(state)});
+    return compressed_attention({.width = width,
+                                 .window = window,
+                                 .ratio = static_cast<std::uint32_t>(ratio),
+                                 .index_width = fine ? index_width : 0,
+                                 .state_elements = static_cast<std::uint32_t>(state)});
   });
 }
 
 // ---- states ----
 
 /// Mamba 2: a convolution over inner + 2 groups x state channels, and heads x head dim x state.
-inline Layer hf_mamba2(HfText& text, std::uint64_t inner, std::uint64_t groups, std::uint64_t heads, std::uint64_t head_dim, std::uint64_t state, std::uint64_t kernel, DType dtype) {
+inline Layer hf_mamba2(HfText& text, std::uint64_t inner, std::uint64_t groups, std::uint64_t heads, std::uint64_t head_dim, std::uint64_t state,
+                       std::uint64_t kernel, DType dtype) {
   return recurrent({.conv = text.state("conv", {kernel - 1, inner + 2 * groups * state}, bf16), .state = text.state("ssm", {heads, head_dim, state}, dtype)});
 }
 /// Mamba 1: a convolution over the inner channels, and inner x state.
@@ -317,9 +329,11 @@ inline LayerList hf_gated_delta_net(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const layers = text.layers();
   std::uint64_t const key_heads = text.small("linear_num_key_heads"), value_heads = text.small("linear_num_value_heads");
-  std::uint64_t const key_dim = text.small("linear_key_head_dim"), value_dim = text.small("linear_value_head_dim"), kernel = text.small("linear_conv_kernel_dim");
+  std::uint64_t const key_dim = text.small("linear_key_head_dim"), value_dim = text.small("linear_value_head_dim"),
+                      kernel = text.small("linear_conv_kernel_dim");
   DType const dtype = text.state_dtype("mamba_ssm_dtype");
-  Layer const linear = recurrent({.conv = text.state("conv", {kernel - 1, 2 * key_heads * key_dim + value_heads * value_dim}, bf16), .state = text.state("ssm", {value_heads, value_dim, key_dim}, dtype)});
+  Layer const linear = recurrent({.conv = text.state("conv", {kernel - 1, 2 * key_heads * key_dim + value_heads * value_dim}, bf16),
+                                  .state = text.state("ssm", {value_heads, value_dim, key_dim}, dtype)});
   std::uint64_t const interval = std::max<std::uint64_t>(text.count_or("full_attention_interval", 4), 1);
   if (hf_has_layer_types(text)) return hf_words(text, "layer_types", layers, {{"full_attention", full_attention(shape)}, {"linear_attention", linear}});
   return text.each(layers, [&](std::uint64_t i) { return (i + 1) % interval == 0 ? full_attention(shape) : linear; });
@@ -330,16 +344,19 @@ inline LayerList hf_kimi_linear(HfText& text) {
   std::uint64_t const layers = text.layers();
   Layer const latent = hf_latent_layer(text);
   auto const config = text.object("linear_attn_config");
-  std::uint64_t const heads = config.count("num_heads", 1, 65'536), dim = config.count("head_dim", 1, 65'536), rows = config.count("short_conv_kernel_size", 1, 1'024) - 1;
-  Layer const kda = parallel(parallel(recurrent({.conv = text.state("conv_q", {rows, heads * dim}, bf16)}), recurrent({.conv = text.state("conv_k", {rows, heads * dim}, bf16)})),
-                             recurrent({.conv = text.state("conv_v", {rows, heads * dim}, bf16), .state = text.state("recurrent_fp32", {heads, dim, dim}, fp32)}));
+  std::uint64_t const heads = config.count("num_heads", 1, 65'536), dim = config.count("head_dim", 1, 65'536),
+                      rows = config.count("short_conv_kernel_size", 1, 1'024) - 1;
+  Layer const kda = parallel(
+      parallel(recurrent({.conv = text.state("conv_q", {rows, heads * dim}, bf16)}), recurrent({.conv = text.state("conv_k", {rows, heads * dim}, bf16)})),
+      recurrent({.conv = text.state("conv_v", {rows, heads * dim}, bf16), .state = text.state("recurrent_fp32", {heads, dim, dim}, fp32)}));
   auto const listed = [&](char const* key, std::uint64_t i) {
     auto const& list = config.list(key);
     return std::find(list.begin(), list.end(), Json(i + 1)) != list.end();
   };
   return text.each(layers, [&](std::uint64_t i) {
     bool const full = listed("full_attn_layers", i);
-    if (full == listed("kda_layers", i)) throw config.refuse("full_attn_layers", Json(i + 1), "every layer in one of full_attn_layers and kda_layers, counted from 1", "correct the lists");
+    if (full == listed("kda_layers", i))
+      throw config.refuse("full_attn_layers", Json(i + 1), "every layer in one of full_attn_layers and kda_layers, counted from 1", "correct the lists");
     return full ? latent : kda;
   });
 }
@@ -348,20 +365,27 @@ inline LayerList hf_kimi_linear(HfText& text) {
 inline LayerList hf_nemotron_h(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const heads = text.small("mamba_num_heads"), dim = text.small("mamba_head_dim");
-  Layer const mamba = hf_mamba2(text, heads * dim, text.small("n_groups"), heads, dim, text.small("ssm_state_size"), text.small("conv_kernel"), text.state_dtype("mamba_ssm_cache_dtype", fp32));
+  Layer const mamba = hf_mamba2(text, heads * dim, text.small("n_groups"), heads, dim, text.small("ssm_state_size"), text.small("conv_kernel"),
+                                text.state_dtype("mamba_ssm_cache_dtype", fp32));
   Layer const attention = full_attention(shape);
   text.ignore({"sliding_window"});
   for (std::string_view const key : {"layers_block_type", "layer_types"})
     if (text.has(key))
-      return hf_words(text, key, text.list(key).size(), {{"mamba", mamba}, {"linear_attention", mamba}, {"attention", attention}, {"full_attention", attention}, {"mlp", no_cache()}, {"moe", no_cache()}});
+      return hf_words(
+          text, key, text.list(key).size(),
+          {{"mamba", mamba}, {"linear_attention", mamba}, {"attention", attention}, {"full_attention", attention}, {"mlp", no_cache()}, {"moe", no_cache()}});
   std::string const pattern = text.text("hybrid_override_pattern");
   return text.each(pattern.size(), [&](std::uint64_t i) {
     switch (pattern[i]) {
-      case 'M': return mamba;
-      case '*': return attention;
+      case 'M':
+        return mamba;
+      case '*':
+        return attention;
       case '-':
-      case 'E': return no_cache();
-      default: throw text.not_understood("hybrid_override_pattern", i, Json(std::string{pattern[i]}), "M, *, -, E");
+      case 'E':
+        return no_cache();
+      default:
+        throw text.not_understood("hybrid_override_pattern", i, Json(std::string{pattern[i]}), "M, *, -, E");
     }
   });
 }
@@ -387,7 +411,8 @@ inline LayerList hf_mamba2_hybrid(HfText& text) {
   }
   auto const& indices = text.list("attn_layer_indices");
   Layer const other = mamba();
-  return text.each(layers, [&](std::uint64_t i) { return std::find(indices.begin(), indices.end(), Json(i)) != indices.end() ? full_attention(shape) : other; });
+  return text.each(layers,
+                   [&](std::uint64_t i) { return std::find(indices.begin(), indices.end(), Json(i)) != indices.end() ? full_attention(shape) : other; });
 }
 
 /// Falcon-H1: attention and mamba 2 side by side in every layer; mamba_d_ssm, not mamba_expand (T23).
@@ -395,7 +420,8 @@ inline LayerList hf_falcon_h1(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const heads = text.small("mamba_n_heads"), dim = text.small("mamba_d_head");
   std::uint64_t const inner = text.count_if("mamba_d_ssm").value_or(heads * dim);
-  return text.layers() * parallel(full_attention(shape), hf_mamba2(text, inner, text.small("mamba_n_groups"), heads, dim, text.small("mamba_d_state"), text.small("mamba_d_conv"), text.state_dtype()));
+  return text.layers() * parallel(full_attention(shape), hf_mamba2(text, inner, text.small("mamba_n_groups"), heads, dim, text.small("mamba_d_state"),
+                                                                   text.small("mamba_d_conv"), text.state_dtype()));
 }
 
 /// Jamba: attention where i % attn_layer_period == attn_layer_offset, else mamba 1.
@@ -412,7 +438,8 @@ inline LayerList hf_lightning(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const heads = text.heads(), dim = text.head_dim();
   Layer const lightning = recurrent({.state = text.state("lightning", {heads, dim, dim}, text.state_dtype())});
-  if (text.has("layer_types")) return hf_words(text, "layer_types", text.layers(), {{"full_attention", full_attention(shape)}, {"linear_attention", lightning}});
+  if (text.has("layer_types"))
+    return hf_words(text, "layer_types", text.layers(), {{"full_attention", full_attention(shape)}, {"linear_attention", lightning}});
   auto const& types = text.per_layer("attn_type_list", text.layers());
   return text.each(text.layers(), [&](std::uint64_t i) {
     if (types[i] == 1) return full_attention(shape);
@@ -424,7 +451,8 @@ inline LayerList hf_lightning(HfText& text) {
 /// LFM2: short convolutions and attention.
 inline LayerList hf_lfm2(HfText& text) {
   AttentionShape const shape = text.attention();
-  Layer const conv = recurrent({.conv = text.state("conv", {text.small("conv_L_cache") - std::uint64_t{1}, text.count_if("conv_dim").value_or(text.hidden())}, bf16)});
+  Layer const conv =
+      recurrent({.conv = text.state("conv", {text.small("conv_L_cache") - std::uint64_t{1}, text.count_if("conv_dim").value_or(text.hidden())}, bf16)});
   return hf_words(text, "layer_types", text.layers(), {{"full_attention", full_attention(shape)}, {"conv", conv}});
 }
 
@@ -447,10 +475,12 @@ inline LayerList hf_recurrent_gemma(HfText& text) {
 
 /// Zamba 2: every layer has a mamba 2 state, hybrid ones attention as well, at twice the usual head dim (T22).
 inline LayerList hf_zamba2(HfText& text) {
-  AttentionShape shape{.kv_heads = text.kv_heads(), .head_dim = static_cast<std::uint32_t>(text.count_if("attention_head_dim").value_or(2 * text.hidden() / text.heads()))};
+  AttentionShape shape{.kv_heads = text.kv_heads(),
+                       .head_dim = static_cast<std::uint32_t>(text.count_if("attention_head_dim").value_or(2 * text.hidden() / text.heads()))};
   text.model().attention = shape;
   std::uint64_t const inner = text.count_or("mamba_expand", 2) * text.hidden(), heads = text.small("n_mamba_heads");
-  Layer const mamba = hf_mamba2(text, inner, text.count_or("mamba_ngroups", 1), heads, text.count_if("mamba_headdim").value_or(inner / heads), text.small("mamba_d_state"), text.small("mamba_d_conv"), text.state_dtype());
+  Layer const mamba = hf_mamba2(text, inner, text.count_or("mamba_ngroups", 1), heads, text.count_if("mamba_headdim").value_or(inner / heads),
+                                text.small("mamba_d_state"), text.small("mamba_d_conv"), text.state_dtype());
   Layer const hybrid = parallel(full_attention(shape), mamba);
   return hf_words(text, "layers_block_type", text.layers(), {{"mamba", mamba}, {"m", mamba}, {"hybrid", hybrid}, {"g", hybrid}});
 }
@@ -476,7 +506,9 @@ inline LayerList hf_xlstm(HfText& text) {
     return static_cast<std::uint64_t>(static_cast<double>(hidden) * number) / heads;
   };
   std::uint64_t const key = factor("qk_dim_factor", 0.5), value = factor("v_dim_factor", 1.0);
-  return text.layers() * parallel(parallel(recurrent({.state = text.state("C", {heads, key, value}, fp32)}), recurrent({.state = text.state("n", {heads, key}, fp32)})), recurrent({.state = text.state("m", {heads}, fp32)}));
+  return text.layers() *
+         parallel(parallel(recurrent({.state = text.state("C", {heads, key, value}, fp32)}), recurrent({.state = text.state("n", {heads, key}, fp32)})),
+                  recurrent({.state = text.state("m", {heads}, fp32)}));
 }
 
 /// RWKV 5: a state of heads x size x size, and two rows of the last token.
@@ -505,7 +537,8 @@ inline LayerList hf_t5(HfText& text) {
   AttentionShape const shape{.kv_heads = text.small("num_heads"), .head_dim = text.small("d_kv")};
   text.model().attention = shape;
   auto const* architectures = text.top().find("architectures");
-  std::string const architecture = architectures && architectures->is_array() && !architectures->empty() && (*architectures)[0].is_string() ? (*architectures)[0].get<std::string>() : "";
+  std::string const architecture =
+      architectures && architectures->is_array() && !architectures->empty() && (*architectures)[0].is_string() ? (*architectures)[0].get<std::string>() : "";
   if (architecture.ends_with("EncoderModel")) {
     text.count_layers(0);
     text.note("an encoder alone keeps no cache");
@@ -526,7 +559,9 @@ inline LayerList hf_mllama(HfText& text) {
   std::uint64_t const side = of_vision("image_size", 560) / of_vision("patch_size", 14);
   Tokens const image{of_vision("max_num_tiles", 4) * (side * side + 1)};
   text.model().encoder_tokens = image;
-  return text.each(text.layers(), [&](std::uint64_t i) { return std::find(cross.begin(), cross.end(), Json(i)) != cross.end() ? cross_attention(shape, image) : full_attention(shape); });
+  return text.each(text.layers(), [&](std::uint64_t i) {
+    return std::find(cross.begin(), cross.end(), Json(i)) != cross.end() ? cross_attention(shape, image) : full_attention(shape);
+  });
 }
 
 }  // namespace kvbudget::inline v1::read

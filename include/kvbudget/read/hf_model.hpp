@@ -55,32 +55,72 @@ struct HfState {
 };
 
 struct HfModel {
-  CacheSpec spec{};                         // at the cache's dtype: as told, as the checkpoint declares it, or the model's
-  LayerList draft_layers{};                 // MTP blocks: not in the spec; append them when speculative decoding is on
-  std::string model_type{};                 // of the text model
-  std::string text_path{};                  // where it was found: "", "text_config", "thinker_config.text_config", ...
-  std::uint64_t layers{};                   // as the file counts them; a looped model keeps more
-  std::uint32_t attention_heads{};          // query heads: what the KV heads would be without grouping
-  AttentionShape attention{};               // of the layers that grow; zeros where no layer has keys and values
-  std::optional<Tokens> context{};          // the longest sequence it was trained for, where the file says
-  std::optional<Tokens> encoder_tokens{};   // behind the cross-attention layers
-  std::string dtype{};                      // as the file spells it; empty: it does not say
-  bool declares_cache_dtype{};              // the checkpoint declares a quantised cache
-  Json kv_cache_scheme{};                   // as the file has it; null: it does not
-  std::vector<HfState> states{};            // of one recurrent layer
-  std::string state_dtype{};                // of its recurrent part, as the file has it
-  std::vector<std::string> notes{};         // what a reader of the numbers should know
+  CacheSpec spec{};                        // at the cache's dtype: as told, as the checkpoint declares it, or the model's
+  LayerList draft_layers{};                // MTP blocks: not in the spec; append them when speculative decoding is on
+  std::string model_type{};                // of the text model
+  std::string text_path{};                 // where it was found: "", "text_config", "thinker_config.text_config", ...
+  std::uint64_t layers{};                  // as the file counts them; a looped model keeps more
+  std::uint32_t attention_heads{};         // query heads: what the KV heads would be without grouping
+  AttentionShape attention{};              // of the layers that grow; zeros where no layer has keys and values
+  std::optional<Tokens> context{};         // the longest sequence it was trained for, where the file says
+  std::optional<Tokens> encoder_tokens{};  // behind the cross-attention layers
+  std::string dtype{};                     // as the file spells it; empty: it does not say
+  bool declares_cache_dtype{};             // the checkpoint declares a quantised cache
+  Json kv_cache_scheme{};                  // as the file has it; null: it does not
+  std::vector<HfState> states{};           // of one recurrent layer
+  std::string state_dtype{};               // of its recurrent part, as the file has it
+  std::vector<std::string> notes{};        // what a reader of the numbers should know
 };
 
 /// Keys that change what layers keep. Whatever of them a layout has not read is refused.
-inline constexpr std::array<std::string_view, 48> hf_layout_keys{
-    "kv_lora_rank", "index_topk", "index_head_dim", "indexer_types", "compress_ratios", "compress_rates", "attention_chunk_size", "sliding_window",
-    "sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern", "hybrid_override_pattern", "layers_block_type", "layer_types", "attn_type_list",
-    "attn_layer_period", "attn_layer_indices", "full_attention_interval", "linear_attn_config", "mamba_d_state", "mamba_d_conv", "mamba_d_ssm", "ssm_state_size",
-    "state_size", "conv_L_cache", "num_kv_shared_layers", "cross_attention_layers", "block_configs", "total_ut_steps", "loop_num", "global_head_dim",
-    "num_global_key_value_heads", "v_head_dim", "swa_num_key_value_heads", "swa_head_dim", "attention_other_setting", "num_attention_groups",
-    "multi_query_group_num", "sparse_attention_config", "efficient_attention_config", "use_cla", "multi_query", "attn_config", "linear_num_value_heads",
-    "mamba_step", "block_types", "_block_types", "decoder_layers"};
+inline constexpr std::array<std::string_view, 48> hf_layout_keys{"kv_lora_rank",
+                                                                 "index_topk",
+                                                                 "index_head_dim",
+                                                                 "indexer_types",
+                                                                 "compress_ratios",
+                                                                 "compress_rates",
+                                                                 "attention_chunk_size",
+                                                                 "sliding_window",
+                                                                 "sliding_window_pattern",
+                                                                 "_sliding_window_pattern",
+                                                                 "hybrid_layer_pattern",
+                                                                 "hybrid_override_pattern",
+                                                                 "layers_block_type",
+                                                                 "layer_types",
+                                                                 "attn_type_list",
+                                                                 "attn_layer_period",
+                                                                 "attn_layer_indices",
+                                                                 "full_attention_interval",
+                                                                 "linear_attn_config",
+                                                                 "mamba_d_state",
+                                                                 "mamba_d_conv",
+                                                                 "mamba_d_ssm",
+                                                                 "ssm_state_size",
+                                                                 "state_size",
+                                                                 "conv_L_cache",
+                                                                 "num_kv_shared_layers",
+                                                                 "cross_attention_layers",
+                                                                 "block_configs",
+                                                                 "total_ut_steps",
+                                                                 "loop_num",
+                                                                 "global_head_dim",
+                                                                 "num_global_key_value_heads",
+                                                                 "v_head_dim",
+                                                                 "swa_num_key_value_heads",
+                                                                 "swa_head_dim",
+                                                                 "attention_other_setting",
+                                                                 "num_attention_groups",
+                                                                 "multi_query_group_num",
+                                                                 "sparse_attention_config",
+                                                                 "efficient_attention_config",
+                                                                 "use_cla",
+                                                                 "multi_query",
+                                                                 "attn_config",
+                                                                 "linear_num_value_heads",
+                                                                 "mamba_step",
+                                                                 "block_types",
+                                                                 "_block_types",
+                                                                 "decoder_layers"};
 
 /// The text model's fields, with the names the field has for the same thing, and a memory of what was read.
 class HfText {
@@ -136,7 +176,8 @@ class HfText {
       if (text_.has(key)) return positive({key}, 65'536);
     if (auto const given = by_default(family_.defaults.head_dim)) return *given;
     if (hidden() % heads() != 0)
-      throw text_.refuse("hidden_size", Json(hidden()), "a multiple of num_attention_heads (" + std::to_string(heads()) + "), where head_dim is missing", "add head_dim");
+      throw text_.refuse("hidden_size", Json(hidden()), "a multiple of num_attention_heads (" + std::to_string(heads()) + "), where head_dim is missing",
+                         "add head_dim");
     return static_cast<std::uint32_t>(hidden() / heads());
   }
   void use(HfFamily const& family) { family_ = family; }
@@ -173,7 +214,8 @@ class HfText {
     std::uint64_t width = 1;
     for (auto const n : shape) width = saturating_multiply(width, n);
     width = heads == 0 ? 0 : width / heads;
-    if (heads > 0xffff'ffff || width > 0xffff'ffff) throw text_.refuse(name, Json(shape), "a state of at most 2^32 elements a head", "correct the fields it is made of");
+    if (heads > 0xffff'ffff || width > 0xffff'ffff)
+      throw text_.refuse(name, Json(shape), "a state of at most 2^32 elements a head", "correct the fields it is made of");
     bool known = false;
     for (auto const& other : model_.states) known = known || other.name == name;
     if (!known) model_.states.push_back({std::move(name), std::move(shape)});

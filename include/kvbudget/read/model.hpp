@@ -9,13 +9,13 @@ namespace kvbudget::inline v1::read {
 
 struct Model {
   CacheSpec spec{};
-  LayerList draft_layers{};               // MTP and NextN blocks: append them when speculative decoding is on
-  std::string source{};                   // the model type, architecture and kind of file, in words
+  LayerList draft_layers{};  // MTP and NextN blocks: append them when speculative decoding is on
+  std::string source{};      // the model type, architecture and kind of file, in words
   std::optional<Tokens> context{};
-  std::uint32_t attention_heads{};        // 0 where the source does not say
-  std::string dtype{};                    // of the cache, in words
-  std::filesystem::path file{};           // the file it was read from; empty for a catalog name
-  std::optional<Bytes> weights{};         // where the file itself describes them all (GGUF)
+  std::uint32_t attention_heads{};  // 0 where the source does not say
+  std::string dtype{};              // of the cache, in words
+  std::filesystem::path file{};     // the file it was read from; empty for a catalog name
+  std::optional<Bytes> weights{};   // where the file itself describes them all (GGUF)
   std::vector<std::string> notes{};
 };
 
@@ -25,13 +25,25 @@ inline Model from_hf(std::filesystem::path const& path, HfOptions const& options
   auto const found = hf_config(path, options);
   std::string dtype = found.dtype == "bfloat16" || found.dtype == "float16" ? found.dtype : "2 bytes an element";
   if (found.declares_cache_dtype) dtype = "as the checkpoint declares its cache";
-  return {.spec = found.spec, .draft_layers = found.draft_layers, .source = found.model_type, .context = found.context, .attention_heads = found.attention_heads, .dtype = told.empty() ? dtype : told,
-          .file = path, .notes = found.notes};
+  return {.spec = found.spec,
+          .draft_layers = found.draft_layers,
+          .source = found.model_type,
+          .context = found.context,
+          .attention_heads = found.attention_heads,
+          .dtype = told.empty() ? dtype : told,
+          .file = path,
+          .notes = found.notes};
 }
 
 inline Model from_gguf(std::filesystem::path const& path, std::optional<DType> dtype, std::string const& told) {
   auto const found = gguf_model(path);
-  Model model{.spec = found.spec, .draft_layers = found.draft_layers, .source = found.architecture + ", GGUF", .context = found.context, .dtype = told.empty() ? "f16" : told, .file = path, .weights = found.weights};
+  Model model{.spec = found.spec,
+              .draft_layers = found.draft_layers,
+              .source = found.architecture + ", GGUF",
+              .context = found.context,
+              .dtype = told.empty() ? "f16" : told,
+              .file = path,
+              .weights = found.weights};
   if (dtype) model.spec.dtype = *dtype;
   return model;
 }
@@ -52,7 +64,8 @@ inline std::filesystem::path model_in(std::filesystem::path const& folder) {
     if (entry.path().extension() == ".gguf" && !later_shard) found.push_back(entry.path());
   }
   if (found.size() == 1) return found[0];
-  throw Error{{folder.string(), "", found.empty() ? "a directory without a model" : "a directory of several GGUF files", "a directory with a config.json or one GGUF model", "name the file, for example " + (folder / "config.json").string()}};
+  throw Error{{folder.string(), "", found.empty() ? "a directory without a model" : "a directory of several GGUF files",
+               "a directory with a config.json or one GGUF model", "name the file, for example " + (folder / "config.json").string()}};
 }
 
 }  // namespace detail

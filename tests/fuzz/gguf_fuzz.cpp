@@ -1,0 +1,17 @@
+// libFuzzer: any bytes given as a GGUF file are read or refused; memory stays in proportion to the bytes.
+#include <kvbudget/read/gguf_model.hpp>
+#include <kvbudget/size/estimate.hpp>
+
+#include <cstdlib>
+#include <sstream>
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  std::istringstream in{std::string{reinterpret_cast<char const*>(data), size}};
+  auto const file = kvbudget::read::attempt([&] { return kvbudget::read::gguf(in, size, "fuzz"); });
+  if (!file) return 0;
+  if (file->keys > size || file->tensors > size) std::abort();
+  auto const model = kvbudget::read::attempt([&] { return kvbudget::read::gguf_model(*file, "fuzz"); });
+  if (!model && model.refusal().next.empty()) std::abort();
+  if (model) (void)growth(model->spec);
+  return 0;
+}
