@@ -12,29 +12,28 @@ namespace conformance {
 
 /// The real parser's verdict on each file, and what it found. A file that only an overflow of its own lets it accept is refused here.
 inline Cases gguf_parse(Options const& options) {
+  static std::set<std::string> const not_facts{"file", "messages"};
   Cases cases;
   for (auto const& file : options.files) {
-    for (auto const& row : rows_of(file)) {
-      Case one{.name = row.value("file", "?")};
+    auto const of_file = each_row(file, options, [&](Json& expected, Case& one) {
+      one.name = expected.at("file").get<std::string>();
       auto const path = std::filesystem::path{file}.parent_path() / one.name;
+      if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
+      if (options.self_test) perturb(expected, not_facts);
       auto const parsed = kvbudget::read::try_gguf(path);
-      auto expected_bytes = row.at("bytes").get<std::uint64_t>();
-      if (options.self_test) ++expected_bytes;
-      one.compare("bytes", expected_bytes, std::filesystem::file_size(path));
-      one.compare("real_parser", row.at("real_parser"), parsed ? "accept" : "reject");
-      if (parsed && row.contains("info")) {
-        auto const info = "version=" + std::to_string(parsed->version) + " n_kv=" + std::to_string(parsed->keys) +
-                          " n_tensors=" + std::to_string(parsed->tensors) + " alignment=" + std::to_string(parsed->alignment) +
-                          " data_offset=" + std::to_string(parsed->data_offset);
-        one.compare("info", row["info"], info);
-      }
-      bool const stricter = !parsed && row.at("real_parser") == "accept" && parsed.refusal().value == "of more than 2^63 elements";
-      if (stricter && !options.self_test) {
-        one.mismatches.clear();
+      bool const stricter = !parsed && expected.at("real_parser") == "accept" && parsed.refusal().value == "of more than 2^63 elements";
+      if (stricter) {
         one.refusal = "stricter than the real parser, which accepts by an overflow: " + parsed.refusal().message();
+        return;
       }
-      cases.push_back(std::move(one));
-    }
+      Json facts{{"bytes", std::filesystem::file_size(path)}, {"real_parser", parsed ? "accept" : "reject"}};
+      if (parsed)
+        facts["info"] = "version=" + std::to_string(parsed->version) + " n_kv=" + std::to_string(parsed->keys) +
+                        " n_tensors=" + std::to_string(parsed->tensors) + " alignment=" + std::to_string(parsed->alignment) +
+                        " data_offset=" + std::to_string(parsed->data_offset);
+      one.compare_all(expected, facts, not_facts);
+    });
+    cases.insert(cases.end(), of_file.begin(), of_file.end());
   }
   return cases;
 }
@@ -77,23 +76,22 @@ inline Json gguf_facts(kvbudget::read::GgufModel const& model) {
 
 inline Cases gguf_models(Options const& options) {
   if (options.files.size() != 2) throw std::runtime_error{"gguf-models takes MODELS.jsonl and GGUF_DIR"};
+  static std::set<std::string> const known{"model", "arch", "gguf", "print_info", "note"};
   static std::set<std::string> const not_facts{"arch", "n_embd", "n_head", "n_rot", "ssm_dt_rank"};
-  Cases cases;
-  for (auto const& row : rows_of(options.files[0])) {
-    Case one{.name = row.value("model", "?")};
+  return each_row(options.files[0], options, [&](Json& row, Case& one) {
+    one.name = row.at("model").get<std::string>();
+    for (auto const& item : row.items())
+      if (!known.contains(item.key())) one.wrong(item.key(), "a field that is not compared");
     Json expected = row.at("print_info");
     if (options.self_test) expected["n_layer"] = std::to_string(std::stoull(expected.at("n_layer").get<std::string>()) + 1);
-    auto const model = kvbudget::read::try_gguf_model(std::filesystem::path{options.files[1]} / (one.name + ".gguf"));
-    if (!model) {
+    auto const path = std::filesystem::path{options.files[1]} / (one.name + ".gguf");
+    if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
+    auto const model = kvbudget::read::try_gguf_model(path);
+    if (!model)
       one.refusal = model.refusal().message();
-    } else {
-      Json const facts = gguf_facts(*model);
-      for (auto const& item : expected.items())
-        if (!not_facts.contains(item.key())) one.compare(item.key(), item.value(), facts.contains(item.key()) ? facts[item.key()] : Json("not compared"));
-    }
-    cases.push_back(std::move(one));
-  }
-  return cases;
+    else
+      one.compare_all(expected, gguf_facts(*model), not_facts);
+  });
 }
 
 }  // namespace conformance

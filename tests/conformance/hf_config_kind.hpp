@@ -128,7 +128,7 @@ inline Json facts(read::HfModel const& model) {
 
   facts["dtype"] = model.dtype.empty() ? Json(nullptr) : Json(model.dtype);
   facts["context"] = model.context ? Json(model.context->count) : Json(nullptr);
-  facts["mtp_layers"] = model.draft_layers.size();
+  facts["mtp_layers"] = model.mtp_layers;
   if (model.kv_cache_scheme.is_object()) {
     facts["kv_cache_scheme"] = Json::object();
     for (auto const* key : {"num_bits", "type", "dynamic", "strategy"})
@@ -146,26 +146,22 @@ inline Json facts(read::HfModel const& model) {
 inline Cases hf_config(Options const& options) {
   Cases cases;
   for (auto const& file : options.files) {
-    for (auto expected : rows_of(file)) {
-      Case one{.name = expected.value("file", "?")};
-      auto const compared = [](std::string const& field) { return !hf::not_facts.contains(field); };
-      if (options.self_test) perturb(expected, compared);
+    auto const of_file = each_row(file, options, [&](Json& expected, Case& one) {
+      one.name = expected.at("file").get<std::string>();
       auto const path = std::filesystem::path{file}.parent_path() / one.name;
+      if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
+      if (options.self_test && !perturb(expected, hf::not_facts)) one.wrong("", "has no number to change");
       auto const model = kvbudget::read::try_hf_config(path, {.cache_dtype = kvbudget::bf16});
       if (!model) {
         one.refusal = model.refusal().message();
-      } else {
-        Json const facts = hf::facts(*model);
-        for (auto const& item : expected.items()) {
-          if (!compared(item.key())) continue;
-          Json got = facts.contains(item.key()) ? facts[item.key()] : Json("not compared");
-          // the file's ssm_dtype is stated for the gated delta nets only
-          if (item.key() == "state_per_layer" && !item.value().contains("ssm_dtype") && got.is_object()) got.erase("ssm_dtype");
-          one.compare(item.key(), item.value(), got);
-        }
+        return;
       }
-      cases.push_back(std::move(one));
-    }
+      Json facts = hf::facts(*model);
+      // the dtype of a state is stated for the gated delta nets only
+      if (expected.contains("state_per_layer") && !expected["state_per_layer"].contains("ssm_dtype")) facts["state_per_layer"].erase("ssm_dtype");
+      one.compare_all(expected, facts, hf::not_facts);
+    });
+    cases.insert(cases.end(), of_file.begin(), of_file.end());
   }
   return cases;
 }

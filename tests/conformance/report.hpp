@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ struct Mismatch {
 };
 
 struct Case {
-  std::string name;
+  std::string name{};
   std::size_t compared{};
   std::vector<Mismatch> mismatches{};
   std::string refusal{};  // not empty: refused, and why
@@ -30,6 +31,18 @@ struct Case {
   void compare(std::string const& field, Json const& expected, Json const& got) {
     ++compared;
     if (expected != got) mismatches.push_back({field, expected.dump(), got.dump()});
+  }
+  void wrong(std::string const& field, std::string const& why) { mismatches.push_back({field, "", why}); }
+
+  /// Every field of `expected` but those of `not_facts`: one that `facts` does not have is wrong, not passed over.
+  void compare_all(Json const& expected, Json const& facts, std::set<std::string> const& not_facts) {
+    for (auto const& item : expected.items()) {
+      if (not_facts.contains(item.key())) continue;
+      if (facts.contains(item.key()))
+        compare(item.key(), item.value(), facts[item.key()]);
+      else
+        wrong(item.key(), "a field that is not compared");
+    }
   }
 };
 
@@ -40,29 +53,40 @@ struct Options {
   bool self_test{};  // one expected number of each case is changed before it is compared
 };
 
-/// The rows of a JSON-lines file.
-inline std::vector<Json> rows_of(std::string const& path) {
+/// Runs a kind's case for each row of a JSON-lines file. A row that can't be read or compared is a wrong case, and a case that
+/// compares nothing is, too. In a self-test a refusal is wrong as well: nothing was found.
+inline Cases each_row(std::string const& path, Options const& options, std::function<void(Json& row, Case& one)> const& run) {
   std::ifstream in{path};
   if (!in) throw std::runtime_error{path + " is not readable"};
-  std::vector<Json> rows;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty()) rows.push_back(Json::parse(line));
-  return rows;
+  Cases cases;
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    Case one{.name = "line " + std::to_string(number)};
+    try {
+      Json row = Json::parse(line);
+      run(row, one);
+      if (one.refusal.empty() && one.compared == 0) one.wrong("", "nothing to compare");
+    } catch (std::exception const& error) {
+      one.wrong("", error.what());
+    }
+    if (options.self_test && !one.refusal.empty()) one.wrong("", "refused: " + std::exchange(one.refusal, ""));
+    cases.push_back(std::move(one));
+  }
+  return cases;
 }
 
 /// Changes the first number among the compared fields; false when there is none.
-inline bool perturb(Json& expected, std::function<bool(std::string const&)> const& compared) {
+inline bool perturb(Json& expected, std::set<std::string> const& not_facts) {
   for (auto& item : expected.items()) {
-    if (!compared(item.key())) continue;
     auto& value = item.value();
-    if (value.is_number_integer()) {
-      value = value.get<std::int64_t>() + 1;
-      return true;
-    }
-    if (value.is_number_float()) {
+    if (not_facts.contains(item.key()) || !value.is_number()) continue;
+    if (value.is_number_float())
       value = value.get<double>() + 1;
-      return true;
-    }
+    else
+      value = value.get<std::int64_t>() + 1;
+    return true;
   }
   return false;
 }

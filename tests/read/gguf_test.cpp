@@ -159,7 +159,7 @@ TEST_CASE("tensors are described, in place, once each, and without overflow") {
   refuses(llama().tensor("a", {32}, 4, 0), "of type 4");
   refuses(llama().tensor("a", {32}, 43, 0), "of type 43");
   refuses(llama().tensor("a", {33}, 8, 0), "whole blocks");
-  refuses(llama().tensor(std::string(64, 'x'), {32}, 1, 0), "63 bytes");
+  refuses(llama().tensor(std::string(64, 'x'), {32}, 1, 0), "at most 63");
   refuses(llama().tensor("a", {std::int64_t{1} << 40, std::int64_t{1} << 40}, 1, 0), "2^63");
 }
 
@@ -241,6 +241,36 @@ TEST_CASE("models that are not understood or not whole are refused by key") {
                     .u32("gemma4.context_length", 8)
                     .u32("gemma4.attention.sliding_window", 4)) == "gemma4.attention.sliding_window_pattern");
   REQUIRE(model_of(blocks(2)));  // head_count 0: nothing is divided by it
+  REQUIRE(field(blocks(2).u32("llama.attention.shared_kv_layers", 2)) == "llama.attention.shared_kv_layers");
+  std::vector<std::int32_t> ragged;
+  for (std::int32_t i = 1; i <= 32; ++i) ragged.push_back(i);
+  REQUIRE(field(blocks(32).u32("llama.attention.key_length", 64).u32("llama.attention.head_count", 32).numbers("llama.attention.head_count_kv", ragged)) ==
+          ".layers");  // more shapes than a spec holds
+}
+
+TEST_CASE("widths of 0 and several latents are counted as llama.cpp counts them") {
+  auto const wide = [] {
+    return Writer{}
+        .string("general.architecture", "llama")
+        .u32("llama.block_count", 2)
+        .u32("llama.embedding_length", 64)
+        .u32("llama.context_length", 8)
+        .u32("llama.attention.head_count", 4)
+        .u32("llama.attention.key_length", 32);
+  };
+  REQUIRE(growth(model_of(wide().u32("llama.attention.value_length", 0))->spec).growing == 2 * 4 * 32 * 2_B);  // keys alone
+  auto const latents = model_of(Writer{}
+                                    .string("general.architecture", "deepseek2")
+                                    .u32("deepseek2.block_count", 1)
+                                    .u32("deepseek2.embedding_length", 64)
+                                    .u32("deepseek2.context_length", 8)
+                                    .u32("deepseek2.attention.head_count", 4)
+                                    .u32("deepseek2.attention.kv_lora_rank", 32)
+                                    .u32("deepseek2.attention.key_length", 48)
+                                    .u32("deepseek2.attention.value_length", 32)
+                                    .u32("deepseek2.attention.key_length_mla", 24)
+                                    .u32("deepseek2.attention.value_length_mla", 16));
+  REQUIRE(growth(latents->spec).growing == 4 * 48 * 2_B);  // R8: x head_count_kv
 }
 
 TEST_CASE("what the caches of the shared GGUF models weigh is what llama.cpp allocates") {
@@ -272,7 +302,7 @@ TEST_CASE("what the caches of the shared GGUF models weigh is what llama.cpp all
         cells = cache["cells"];
         attention += cache["k_bytes"].get<std::uint64_t>() + cache["v_bytes"].get<std::uint64_t>();
       } else if (cache["kind"] == "recurrent") {
-        states += cache["r_bytes"].get<std::uint64_t>() + cache["s_bytes"].get<std::uint64_t>();
+        states += cache["r_bytes"].get<std::uint64_t>() + cache["s_bytes"].get<std::uint64_t>() + cache.value("p_bytes", std::uint64_t{0});
       }
     }
     if (!same) continue;

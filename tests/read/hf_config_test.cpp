@@ -123,10 +123,11 @@ TEST_CASE("layer_types decide where they are written out") {
   REQUIRE(growth_of(mixed).growing == 8 * 4'096_B);
   REQUIRE(growth_of(mixed).windowed == 24 * 4'096_B);
   REQUIRE(refusal_of(without(mixed, "sliding_window")).field == "sliding_window");
-  REQUIRE(refusal_of(with(mixed, "num_hidden_layers", 31)).field == "layer_types");
+  REQUIRE(refusal_of(with(mixed, "num_hidden_layers", 33)).field == "layer_types");
   types[5] = "linear_attention";
   REQUIRE(refusal_of(with(mixed, "layer_types", types)).field == "layer_types[5]");
-  REQUIRE(refusal_of(with(with(mixed, "model_type", "qwen3"), "use_sliding_window", false)).field == "use_sliding_window");
+  REQUIRE(growth_of(with(with(mixed, "model_type", "qwen3"), "use_sliding_window", false)).windowed == 24 * 4'096_B);    // they win over the switch
+  REQUIRE(growth_of(with(with(mixed, "num_hidden_layers", 16), "use_sliding_window", false)).windowed == 12 * 4'096_B);  // more entries are MTP blocks
 }
 
 TEST_CASE("the cache's dtype: two bytes for the model's, and what the checkpoint declares beside it") {
@@ -182,6 +183,47 @@ TEST_CASE("a user registers a family of models with a row and a layout") {
   REQUIRE(growth(model.spec).windowed == 20 * 2'048_B);
   auto const refused = read::attempt([&] { return read::hf_config(with(config, "kv_lora_rank", 512), "", {.families = rows}); });
   REQUIRE(refused.refusal().field == "kv_lora_rank");  // what its layout has not read is refused, too
+}
+
+TEST_CASE("class defaults apply where the class has them, and nowhere else") {
+  Json const nested{
+      {"model_type", "wrapper"},
+      {"text_config", {{"model_type", "llama"}, {"num_hidden_layers", 22}, {"num_attention_heads", 32}, {"hidden_size", 2'048}, {"torch_dtype", "bfloat16"}}}};
+  REQUIRE(growth_of(nested).growing == 22 * 2 * 2'048 * 2_B);  // hidden / heads and a KV head each, not LlamaConfig's 128 and 32
+  Json const gemma{{"model_type", "gemma3_text"}, {"num_hidden_layers", 26}, {"hidden_size", 1'152},
+                   {"num_key_value_heads", 1},    {"sliding_window", 512},   {"torch_dtype", "bfloat16"}};
+  REQUIRE(growth_of(gemma).growing == 4 * 2 * 256 * 2_B);  // Gemma3TextConfig's head_dim of 256, flat as well
+  Json const untyped{{"model_type", "llama4"},
+                     {"text_config", {{"num_hidden_layers", 4}, {"num_attention_heads", 8}, {"hidden_size", 512}, {"attention_chunk_size", 128}}}};
+  REQUIRE(growth_of(untyped).windowed == 3 * 2 * 512 * 2_B);  // the wrapper tells the type
+}
+
+TEST_CASE("a window that is switched off or 0 is none, and one beside full layers is no contradiction") {
+  Json const window = with(with(llama(), "sliding_window", 4'096), "max_position_embeddings", 32'768);
+  for (std::string const type : {"mistral", "mixtral", "phi3", "starcoder2", "exaone4"}) {
+    REQUIRE(growth_of(with(with(window, "model_type", type), "use_sliding_window", false)).growing == 131'072_B);
+    REQUIRE(growth_of(with(window, "model_type", type)).windowed > 0_B);
+  }
+  REQUIRE(growth_of(with(llama(), "sliding_window", 0)).growing == 131'072_B);
+  Json const full = with(with(window, "model_type", "gemma2"), "layer_types", Json(std::vector<std::string>(32, "full_attention")));
+  REQUIRE(growth_of(full).growing == 131'072_B);
+}
+
+TEST_CASE("what a list or a size leaves out, contradicts or overflows is refused by field") {
+  auto const mla = with(with(with(llama(), "model_type", "deepseek_v3"), "kv_lora_rank", 512), "qk_rope_head_dim", 64);
+  REQUIRE(growth_of(mla).growing == 32 * 1'152_B);
+  REQUIRE(refusal_of(without(mla, "qk_rope_head_dim")).field == "qk_rope_head_dim");
+  REQUIRE(growth_of(with(with(mla, "index_topk", 8), "index_head_dim", 64)).growing == 32 * (1'152_B + 64_B));  // no scale below 128
+  REQUIRE(refusal_of(with(with(llama(), "model_type", "ouro"), "total_ut_steps", 20)).field == ".layers");
+  REQUIRE(refusal_of({{"model_type", "t5"}, {"num_heads", 8}, {"d_kv", 64}}).field == "num_hidden_layers");
+  REQUIRE(refusal_of(with(with(llama(), "model_type", "chatglm"), "multi_query_attention", true)).field == "multi_query_group_num");
+  REQUIRE(refusal_of(with(with(llama(), "model_type", "step3_text"), "head_dim", 256)).field == "num_attention_groups");
+  REQUIRE(refusal_of(with(with(llama(), "model_type", "mllama_text_model"), "cross_attention_layers", {3, 40})).field == "cross_attention_layers");
+  REQUIRE(refusal_of({{"model_type", "whisper"}, {"decoder_layers", 4}, {"decoder_attention_heads", 7}, {"d_model", 384}}).field == "d_model");
+  REQUIRE(refusal_of({{"model_type", "falcon_mamba"}, {"num_hidden_layers", 4}, {"hidden_size", 64}, {"intermediate_size", 0}}).field == ".head_dim");
+  REQUIRE(
+      read::hf_config({{"model_type", "whisper"}, {"decoder_layers", 4}, {"decoder_attention_heads", 6}, {"d_model", 384}, {"max_target_positions", 448}}, "")
+          .encoder_tokens == 1'500_tokens);
 }
 
 TEST_CASE("Python's Infinity and NaN are read as null, also beside strings that spell them") {

@@ -123,8 +123,13 @@ constexpr Layer latent_attention(LatentShape shape) {
   return layer;
 }
 
-/// One byte an element and one fp32 scale per 128 of them.
-inline constexpr DType fp8_scaled_by_128{.elements_per_group = 128, .bytes_per_group = 132};
+/// Of an indexer's keys: one byte an element, and one fp32 scale per whole 128 of them.
+constexpr DType indexer_dtype(std::uint32_t width) {
+  if (width % 128 == 0) return {.elements_per_group = 128, .bytes_per_group = 132};
+  return {.bytes_per_group = width < 1U << 20 ? std::uint16_t{1} : std::uint16_t{0},
+          .bytes_per_vector = static_cast<std::uint16_t>(4 * (width < 1U << 20 ? width / 128 : 0))};
+}
+inline constexpr DType fp8_scaled_by_128 = indexer_dtype(128);
 
 /// Adds the key cache of a sparse-attention indexer, one vector of `width` elements a token. width 128: 132 bytes (vllm.md A8).
 constexpr Layer with_indexer(Layer layer, std::uint32_t width, DType dtype = fp8_scaled_by_128) {
@@ -137,6 +142,7 @@ struct CompressedShape {
   Tokens window{};                 // every layer keeps the last entries uncompressed
   std::uint32_t ratio{};           // tokens behind a compressed entry; 0 or 1: the window is all there is
   std::uint32_t index_width{};     // of the indexer's keys over compressed entries; 0: no indexer
+  DType index_dtype{};             // not set: the spec's
   std::uint32_t state_elements{};  // of the compressor's own state, fp32
 };
 
@@ -148,7 +154,7 @@ constexpr Layer compressed_attention(CompressedShape shape) {
   layer.parts.push_back({.kind = PartKind::latent, .split = Split::replicated, .width = shape.width, .tokens_per_entry = shape.ratio});
   if (shape.index_width != 0)
     layer.parts.push_back(
-        {.kind = PartKind::indexer, .split = Split::replicated, .dtype = fp8_scaled_by_128, .width = shape.index_width, .tokens_per_entry = shape.ratio});
+        {.kind = PartKind::indexer, .split = Split::replicated, .dtype = shape.index_dtype, .width = shape.index_width, .tokens_per_entry = shape.ratio});
   if (shape.state_elements != 0)
     layer.parts.push_back(
         {.kind = PartKind::compressor, .split = Split::replicated, .keeps = Keeps::fixed, .dtype = fp32, .width = shape.state_elements, .entries = 1});

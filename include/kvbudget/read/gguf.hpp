@@ -75,7 +75,7 @@ class GgufParser {
 
  private:
   static constexpr std::uint64_t longest = std::uint64_t{1} << 30;  // llama.cpp's bound on strings and arrays
-  static constexpr std::uint64_t most_kept = 65'536;                // numbers of an array that are kept: one a layer, and room to spare
+  static constexpr std::uint64_t most_kept = 4'096;                 // numbers of an array that are kept: one a layer, and room to spare
   static constexpr std::uint64_t longest_kept = 4'096;              // characters of a text that are kept
 
   [[noreturn]] void refuse(std::string field, std::string value, std::string accepted) const {
@@ -107,14 +107,14 @@ class GgufParser {
     for (std::size_t i = raw.size(); i-- > 0;) value = value << 8 | raw[i];  // little-endian, whatever the machine
     return static_cast<Number>(value);
   }
-  std::uint64_t length(std::string const& where) {
+  std::uint64_t length(std::string const& where, std::uint64_t most = longest) {
     auto const n = number<std::uint64_t>(where);
-    if (n > longest) refuse(where, "of length " + std::to_string(n), "a length of at most 2^30");
+    if (n > most) refuse(where, "of length " + std::to_string(n), "a length of at most " + std::to_string(most));
     if (n > left_) cut_off(where);
     return n;
   }
-  std::string string(std::string const& where) {
-    std::string text(length(where), '\0');
+  std::string string(std::string const& where, std::uint64_t most = longest) {
+    std::string text(length(where, most), '\0');
     bytes(text.data(), text.size(), where);
     return text;
   }
@@ -214,9 +214,9 @@ class GgufParser {
   }
 
   void tensor() {
-    std::string name = string("tensor name");
+    std::string name = string("tensor name", 63);
     std::string const where = "tensor " + shown(name);
-    if (name.size() > 63) refuse(where, "named with " + std::to_string(name.size()) + " bytes", "a name of at most 63 bytes");
+
     auto const dims = number<std::uint32_t>(where);
     if (dims > 4) refuse(where, "of " + std::to_string(dims) + " dimensions", "0 to 4 dimensions");
     std::uint64_t elements = 1, row = 1;

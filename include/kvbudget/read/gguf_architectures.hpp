@@ -30,6 +30,7 @@ struct GgufArchitecture {
   bool chunked{};                  // the window is a chunk
   GgufRecurs recurs{};
   std::uint32_t interval{};  // by_interval: every interval-th layer is full
+  bool lightning{};          // the state is the key head's width squared for each head
   bool may_keep_latents{};   // MLA, where the file has the *_mla lengths
   GgufIndexer indexer{};
   bool compresses{};           // DeepSeek-V4
@@ -154,7 +155,7 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     {.name = "lfm2moe", .slides = GgufSlides::if_given, .pattern = gguf_pattern_attention, .recurs = GgufRecurs::where_no_heads},
     {.name = "mamba", .recurs = GgufRecurs::always},
     {.name = "mamba2", .recurs = GgufRecurs::always},
-    {.name = "minimax-01", .recurs = GgufRecurs::by_interval, .interval = 8},
+    {.name = "minimax-01", .recurs = GgufRecurs::by_interval, .interval = 8, .lightning = true},
     {.name = "nemotron_h", .recurs = GgufRecurs::where_no_heads_and_no_ff},
     {.name = "nemotron_h_moe", .recurs = GgufRecurs::where_no_heads_and_no_ff},
     {.name = "plamo2", .recurs = GgufRecurs::where_no_heads},

@@ -196,7 +196,7 @@ inline Layer gguf_state(GgufKeys const& keys, GgufArchitecture const& row, GgufM
   } else if (auto const dim = keys.count_or("kda.head_dim", 0); dim != 0) {
     conv = saturating_multiply(3 * (model.ssm_conv_kernel > 0 ? rows : 3), saturating_multiply(heads, dim));
     state = saturating_multiply(saturating_multiply(dim, dim), heads);
-  } else if (row.recurs == GgufRecurs::by_interval && model.ssm_inner == 0) {  // MiniMax-01: head dim squared for each head
+  } else if (row.lightning) {
     conv = 0;
     state = saturating_multiply(saturating_multiply(model.head_k, model.head_k), heads);
   }
@@ -204,6 +204,18 @@ inline Layer gguf_state(GgufKeys const& keys, GgufArchitecture const& row, GgufM
     throw keys.refuse(keys.name("ssm.*"), "a state of " + std::to_string(saturating_add(conv, state)) + " elements", "1 to 2^32 elements",
                       "check the ssm, wkv, kda or shortconv keys");
   return recurrent({.conv = {.width = static_cast<std::uint32_t>(conv), .dtype = fp32}, .state = {.width = static_cast<std::uint32_t>(state), .dtype = fp32}});
+}
+
+/// R15: the third state, of per-layer embeddings, on the layers that ple.layers names.
+inline Layer gguf_with_embeddings(GgufKeys const& keys, Layer layer, std::uint64_t i) {
+  auto const* listed = keys.find("ple.layers");
+  if (!listed || std::find(listed->numbers.begin(), listed->numbers.end(), static_cast<std::int64_t>(i)) == listed->numbers.end()) return layer;
+  std::uint64_t const rows = saturating_subtract(keys.count_or("ple.conv_kernel", 0), 1);
+  std::uint64_t const elements = saturating_multiply(saturating_multiply(rows, keys.count_or("ple.ngram_size", 0)),
+                                                     saturating_multiply(keys.count_or("hyper_connection.count", 0), keys.count("embedding_length")));
+  if (elements == 0 || elements > 0xffff'ffff)
+    throw keys.refuse(keys.name("ple.*"), "a state of " + std::to_string(elements) + " elements", "1 to 2^32 elements", "check the ple keys");
+  return parallel(layer, recurrent({.conv = {.width = static_cast<std::uint32_t>(elements), .dtype = fp32}}));
 }
 
 /// R8, R17: whether a block's indexer keeps keys.
@@ -218,10 +230,10 @@ inline bool gguf_indexes(GgufKeys const& keys, GgufArchitecture const& row, Gguf
     case GgufIndexer::after_dense:
       return i >= keys.count_or("leading_dense_block_count", 0);
     case GgufIndexer::full_types: {
-      if (keys.is_array("attention.indexer.types")) {
+      if (keys.has("attention.indexer.types")) {
         auto const* types = keys.find("attention.indexer.types");
-        if (i >= types->numbers.size())
-          throw keys.refuse(keys.name("attention.indexer.types"), "an array of " + std::to_string(types->count), "one entry for each block",
+        if (types->type != GgufType::array || i >= types->numbers.size())
+          throw keys.refuse(keys.name("attention.indexer.types"), "of " + std::to_string(types->count) + " entries", "one entry for each block",
                             "convert the model again");
         return types->numbers[i] != 0;
       }
@@ -244,9 +256,9 @@ inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufM
   if (auto const shared = row.shares_tail ? keys.count_or("attention.shared_kv_layers", 0) : 0; i + shared >= model.blocks)
     return shared_cache();  // R9: Gemma 4
   bool const beside = row.recurs == GgufRecurs::beside_attention;
-  if (model.recurs[i] && !beside) return gguf_state(keys, row, model);
+  if (model.recurs[i] && !beside) return gguf_with_embeddings(keys, gguf_state(keys, row, model), i);
   if (row.recurs == GgufRecurs::where_no_heads_and_no_ff && keys.per_block("feed_forward_length", model.blocks, 0)[i] != 0) return no_cache();
-  if (model.kv_heads[i] == 0) return no_cache();  // R6: a stored layer of 0 bytes
+  if (model.kv_heads[i] == 0) return beside && model.recurs[i] ? gguf_state(keys, row, model) : no_cache();  // R6: a stored layer of 0 bytes
 
   if (row.compresses) {  // R17c: DeepSeek-V4
     auto const ratios = keys.per_block("attention.compress_ratios", model.blocks, 0);
@@ -265,12 +277,15 @@ inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufM
   if (model.keeps_latents) {
     std::uint64_t const latent = std::min(keys.count_or("attention.kv_lora_rank", k), k);
     layer = latent_attention({.latent = gguf_width(keys, latent), .rope = gguf_width(keys, k - latent)});
-    for (auto& part : layer.parts)
+    for (auto& part : layer.parts) {
+      part.heads = gguf_width(keys, model.kv_heads[i]);
       if (model.slides[i]) part.keeps = Keeps::window, part.span = {model.window};
+    }
   } else {
     AttentionShape const shape{.kv_heads = gguf_width(keys, model.kv_heads[i]), .head_dim = gguf_width(keys, k), .value_dim = gguf_width(keys, v)};
     layer = model.slides[i] ? row.chunked ? chunked_attention(shape, {model.window}) : sliding_window(shape, {model.window}) : full_attention(shape);
   }
+  if (!model.keeps_latents && v == 0) layer.parts = {layer.parts[0]};  // keys alone
   if (gguf_indexes(keys, row, model, i)) layer = with_indexer(layer, gguf_width(keys, keys.count("attention.indexer.key_length")), DType{});
   return beside && i < model.layers ? parallel(layer, gguf_state(keys, row, model)) : layer;
 }
@@ -288,6 +303,9 @@ inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
   if (model.blocks == 0 || model.blocks > max_layers || nextn >= model.blocks)
     throw keys.refuse(keys.name("block_count"), std::to_string(model.blocks), "1 to 512 blocks, and fewer NextN blocks than that", "convert the model again");
   model.layers = model.blocks - nextn;
+  if (keys.count_or("attention.shared_kv_layers", 0) >= model.blocks)
+    throw keys.refuse(keys.name("attention.shared_kv_layers"), std::to_string(keys.count("attention.shared_kv_layers")), "fewer than the blocks",
+                      "convert the model again");
 
   auto const heads = keys.per_block("attention.head_count", model.blocks, 0);
   model.kv_heads = heads;
@@ -313,6 +331,7 @@ inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
     for (std::uint64_t i = 0; i < model.layers; ++i) model.spec.layers.append(detail::gguf_layer(keys, row, model, i));
   for (std::uint64_t i = model.layers; i < model.blocks; ++i) model.draft_layers.append(draft(detail::gguf_layer(keys, row, model, i)));
   model.spec.dtype = fp16;
+  detail::refuse_bad(check(model.spec), input);
   auto const split = file.values.find("split.count");
   if (file.tensors != 0 && (split == file.values.end() || split->second.number <= 1)) model.weights = Bytes{file.tensor_bytes};
   return model;

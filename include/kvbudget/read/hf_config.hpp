@@ -28,6 +28,9 @@ inline std::optional<Fields> hf_nested(Fields const& top, std::string_view path)
 inline HfFamily const& hf_family(Fields const& text, Fields const& top, std::span<HfFamily const> own) {
   auto type = text.text_if("model_type");
   if (!type) type = top.text_if("model_type");
+  if (type && !text.has("model_type"))
+    for (auto const& wrapper : hf_wrappers)
+      if (wrapper.model_type == *type) type = wrapper.text_type;
   if (!type && text.has("compress_ratios")) type = "deepseek_v4";
   if (!type) type = text.text("model_type");
   for (auto const rows : {own, std::span<HfFamily const>{hf_families}})
@@ -138,7 +141,8 @@ inline HfModel hf_config(Json const& config, std::string const& input, HfOptions
   model.layers = text.counted_layers();
   if (auto const heads = text.first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"}))
     model.attention_heads = static_cast<std::uint32_t>(std::min<std::uint64_t>(*heads, 65'536));
-  model.draft_layers = detail::hf_draft_layers(model.spec.layers, detail::hf_mtp_layers(top, fields));
+  model.mtp_layers = detail::hf_mtp_layers(top, fields);
+  if (model.draft_layers.size() != model.mtp_layers) model.draft_layers = detail::hf_draft_layers(model.spec.layers, model.mtp_layers);
 
   model.dtype = detail::hf_dtype_name(top, fields);
   model.kv_cache_scheme = detail::hf_kv_cache_scheme(top, fields);
@@ -151,6 +155,7 @@ inline HfModel hf_config(Json const& config, std::string const& input, HfOptions
   } else {
     model.spec.dtype = detail::hf_model_dtype(top, model);
   }
+  detail::refuse_bad(check(model.spec), input);
   return model;
 }
 

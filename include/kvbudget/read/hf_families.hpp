@@ -6,7 +6,7 @@
 namespace kvbudget::inline v1::read {
 
 inline constexpr HfDefaults llama_defaults{.layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128};  // transformers LlamaConfig (T13)
-inline constexpr HfDefaults gemma3_defaults{.layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256};   // Gemma3TextConfig (T13)
+inline constexpr HfDefaults gemma3_defaults{.layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, .field_by_field = true};  // Gemma3TextConfig (T13)
 
 inline constexpr HfFamily hf_families[] = {
     // every layer keeps every token
@@ -35,6 +35,7 @@ inline constexpr HfFamily hf_families[] = {
     {.model_type = "glm4v", .layout = hf_full},
     {.model_type = "gpt2", .layout = hf_full},
     {.model_type = "gpt_bigcode", .layout = hf_full, .kv_heads = hf_one_if_multi_query},
+    {.model_type = "gpt_neo", .layout = hf_full},
     {.model_type = "gpt_neox", .layout = hf_full},
     {.model_type = "gptj", .layout = hf_full},
     {.model_type = "granite", .layout = hf_full},
@@ -46,6 +47,7 @@ inline constexpr HfFamily hf_families[] = {
     {.model_type = "internlm3", .layout = hf_full},
     {.model_type = "llama", .layout = hf_full, .defaults = llama_defaults},
     {.model_type = "llava", .layout = hf_full},
+    {.model_type = "ministral3", .layout = hf_full},
     {.model_type = "minimax_m2", .layout = hf_softmax_only},
     {.model_type = "molmo", .layout = hf_full},
     {.model_type = "mpt", .layout = hf_full, .kv_heads = hf_attn_config_kv_heads},
@@ -61,11 +63,11 @@ inline constexpr HfFamily hf_families[] = {
     {.model_type = "smollm3", .layout = hf_window_behind_switch},
     {.model_type = "stablelm", .layout = hf_full},
     {.model_type = "stablelm_epoch", .layout = hf_full},
-    {.model_type = "step3_text", .layout = hf_full, .kv_heads = hf_attention_groups},
+    {.model_type = "step3_text", .layout = hf_full, .kv_heads = hf_only_attention_groups},
     {.model_type = "xverse", .layout = hf_full},
     {.model_type = "yuan", .layout = hf_full},
     // a window of every layer, without a switch
-    {.model_type = "ministral3", .layout = hf_window_everywhere},
+    {.model_type = "e5", .layout = hf_window_everywhere},
     {.model_type = "mistral", .layout = hf_window_everywhere},
     {.model_type = "mixtral", .layout = hf_window_everywhere},
     {.model_type = "phi3", .layout = hf_window_everywhere},
@@ -96,6 +98,7 @@ inline constexpr HfFamily hf_families[] = {
     // windows by pattern or by layer_types
     {.model_type = "cohere2", .layout = hf_pattern<4>},
     {.model_type = "exaone4", .layout = hf_pattern<4>},
+    {.model_type = "exaone4_5", .layout = hf_pattern<4>},
     {.model_type = "exaone4_5_text", .layout = hf_pattern<4>},
     {.model_type = "gemma2", .layout = hf_pattern<2>},
     {.model_type = "gemma3_text", .layout = hf_pattern<6>, .defaults = gemma3_defaults},
@@ -155,12 +158,33 @@ inline constexpr HfFamily hf_families[] = {
     {.model_type = "xlstm", .layout = hf_xlstm},
     {.model_type = "zamba2", .layout = hf_zamba2},
     // encoders and decoders
-    {.model_type = "bart", .layout = hf_decoder_of_encoder},
+    {.model_type = "bart", .layout = hf_bart},
     {.model_type = "mllama_text_model", .layout = hf_mllama},
     {.model_type = "mt5", .layout = hf_t5},
     {.model_type = "t5", .layout = hf_t5},
     {.model_type = "umt5", .layout = hf_t5},
-    {.model_type = "whisper", .layout = hf_decoder_of_encoder},
+    {.model_type = "whisper", .layout = hf_whisper},
+};
+
+/// The text model inside a wrapper whose nested config does not name its type.
+struct HfWrapper {
+  std::string_view model_type;
+  std::string_view text_type;
+};
+inline constexpr HfWrapper hf_wrappers[] = {
+    {"gemma3", "gemma3_text"},
+    {"gemma3n", "gemma3n_text"},
+    {"gemma4", "gemma4_text"},
+    {"kimi_k25", "kimi_k2"},
+    {"llama4", "llama4_text"},
+    {"mistral3", "mistral"},
+    {"mllama", "mllama_text_model"},
+    {"qwen2_5_omni", "qwen2_5_omni_text"},
+    {"qwen3_asr", "qwen3_asr_text"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"step3_vl", "step3_text"},
+    {"voxtral", "llama"},
 };
 
 }  // namespace kvbudget::inline v1::read

@@ -19,8 +19,8 @@ inline std::uint32_t hf_falcon_kv_heads(HfText& text) {
   return multi_query ? 1 : text.heads();
 }
 inline std::uint32_t hf_chatglm_kv_heads(HfText& text) {  // T7
-  std::uint32_t const groups = text.small_or("multi_query_group_num", text.heads());
-  return text.flag_or("multi_query_attention", false) ? groups : text.heads();
+  text.ignore({"multi_query_group_num"});
+  return text.flag_or("multi_query_attention", false) ? text.small("multi_query_group_num") : text.heads();
 }
 inline std::uint32_t hf_attn_config_kv_heads(HfText& text) {  // dbrx, mpt, T8
   if (!text.has("attn_config")) return text.heads();
@@ -30,6 +30,15 @@ inline std::uint32_t hf_attention_groups(HfText& text) {
   return text.has("num_attention_groups") ? text.small("num_attention_groups") : hf_kv_heads(text);
 }  // step
 
+inline std::uint32_t hf_only_attention_groups(HfText& text) { return text.small("num_attention_groups"); }  // step3
+
+/// Refuses a list of layers that names one there is not.
+inline void hf_indices(Fields const& fields, std::string_view key, std::uint64_t first, std::uint64_t end) {
+  for (auto const& index : fields.list(key))
+    if (!index.is_number_unsigned() || index.get<std::uint64_t>() < first || index.get<std::uint64_t>() >= end)
+      throw fields.refuse(key, index, "layers from " + std::to_string(first) + " to " + std::to_string(end - 1), "correct the list");
+}
+
 // ---- attention: full, sliding, chunked ----
 
 /// Which layers slide, by rule of the family, when the file does not write layer_types out.
@@ -37,9 +46,10 @@ using HfSlides = bool (*)(std::uint64_t layer, std::uint64_t pattern);
 inline bool hf_last_is_full(std::uint64_t layer, std::uint64_t pattern) { return (layer + 1) % pattern != 0; }
 
 /// Layers of two kinds as layer_types names them, `sliding` where it says so.
-inline LayerList hf_by_layer_types(HfText& text, Layer const& full, AttentionShape windowed, bool longer = false) {
+inline LayerList hf_by_layer_types(HfText& text, Layer const& full, AttentionShape windowed) {
   std::uint64_t const layers = text.layers();
-  auto const& types = text.per_layer("layer_types", layers, longer);
+  auto const& types = text.per_layer("layer_types", layers, true);  // what is longer counts the MTP blocks, too
+  text.ignore({"sliding_window", "sliding_window_pattern", "_sliding_window_pattern"});
   return text.each(layers, [&](std::uint64_t i) {
     if (types[i] == "full_attention") return full;
     if (types[i] == "sliding_attention") return sliding_window(windowed, text.window());
@@ -55,20 +65,23 @@ inline bool hf_never_drops(HfText& text, std::uint64_t window) {
   return window == 0 || (context && window >= context->count);
 }
 
+/// The window, where the file has one and has not switched it off; 0 is off (hf_config.md section 6).
+inline std::uint64_t hf_window_on(HfText& text) { return text.flag_or("use_sliding_window", true) ? text.count_or("sliding_window", 0) : 0; }
+
 /// Every layer keeps every token, unless layer_types says otherwise. A window without layer_types is refused as not read.
 inline LayerList hf_full(HfText& text) {
   AttentionShape const shape = text.attention();
-  if (hf_has_layer_types(text)) {
-    text.ignore({"sliding_window"});
-    return hf_by_layer_types(text, full_attention(shape), shape);
-  }
+  if (hf_has_layer_types(text)) return hf_by_layer_types(text, full_attention(shape), shape);
+  auto const* window = text.fields().find("sliding_window");
+  if (window && (*window == 0 || !text.flag_or("use_sliding_window", true))) text.ignore({"sliding_window"});
   return text.layers() * full_attention(shape);
 }
 
 /// A window without a switch is every layer's, unless it is as long as the context (T10).
 inline LayerList hf_window_everywhere(HfText& text) {
   AttentionShape const shape = text.attention();
-  std::uint64_t const window = text.count_or("sliding_window", 0);
+  text.ignore({"sliding_window"});
+  std::uint64_t const window = hf_window_on(text);
   if (hf_has_layer_types(text)) return hf_by_layer_types(text, full_attention(shape), shape);
   if (hf_never_drops(text, window)) return text.layers() * full_attention(shape);
   return text.layers() * sliding_window(shape, Tokens{window});
@@ -80,12 +93,7 @@ inline LayerList hf_window_behind_switch(HfText& text) {
   bool const on = text.flag_or("use_sliding_window", false);
   std::uint64_t const window = text.count_or("sliding_window", 0);
   text.ignore({"dual_chunk_attention_config"});  // a way to compute, not to keep (T32)
-  if (hf_has_layer_types(text)) {
-    auto const layers = hf_by_layer_types(text, full_attention(shape), shape);
-    if (!on && layers.palette.size() > 1)
-      throw text.fields().refuse("use_sliding_window", Json(false), "true, where layer_types has sliding layers", "make the two fields agree");
-    return layers;
-  }
+  if (hf_has_layer_types(text)) return hf_by_layer_types(text, full_attention(shape), shape);
   if (!on || window == 0) return text.layers() * full_attention(shape);
   std::uint64_t const first = std::min(text.count_or("max_window_layers", text.layers()), text.layers());
   return text.each(text.layers(), [&](std::uint64_t i) { return i < first ? full_attention(shape) : sliding_window(shape, Tokens{window}); });
@@ -103,6 +111,8 @@ LayerList hf_pattern(HfText& text) {
     if (pattern == 0) throw text.fields().refuse(key, *value, "1 or more", "correct the field");
   }
   if (hf_has_layer_types(text)) return hf_by_layer_types(text, full_attention(shape), shape);
+  text.ignore({"sliding_window"});
+  if (!text.flag_or("use_sliding_window", true)) return text.layers() * full_attention(shape);
   return text.each(text.layers(), [&](std::uint64_t i) { return (i + 1) % pattern == 0 ? full_attention(shape) : sliding_window(shape, text.window()); });
 }
 
@@ -120,7 +130,6 @@ inline LayerList hf_softmax_only(HfText& text) {
 /// layer_types written out, always: laguna, muse_glimmer, EXAONE 4 at top level ...
 inline LayerList hf_layer_types(HfText& text) {
   AttentionShape const shape = text.attention();
-  text.ignore({"sliding_window_pattern", "_sliding_window_pattern"});
   return hf_by_layer_types(text, full_attention(shape), shape);
 }
 
@@ -133,7 +142,12 @@ inline LayerList hf_step(HfText& text) {
     windowed.kv_heads = static_cast<std::uint32_t>(other.count_if("num_attention_groups", 1, 65'536).value_or(shape.kv_heads));
     windowed.head_dim = static_cast<std::uint32_t>(other.count_if("head_dim", 1, 65'536).value_or(shape.head_dim));
   }
-  return hf_by_layer_types(text, full_attention(shape), windowed, true);
+  // the entries behind the last layer are the MTP blocks
+  LayerList const layers = hf_by_layer_types(text, full_attention(shape), windowed);
+  auto const& types = text.list("layer_types");
+  for (std::size_t i = layers.size(); i < types.size(); ++i)
+    text.model().draft_layers.append(LayerRun{draft(types[i] == "sliding_attention" ? sliding_window(windowed, text.window()) : full_attention(shape))});
+  return layers;
 }
 
 /// MiMo-V2: 1 slides, with heads and widths of its own, and V narrower than K (T15).
@@ -201,6 +215,7 @@ inline LayerList hf_block_configs(HfText& text) {
   std::uint32_t const heads = text.heads(), head_dim = text.head_dim();
   auto const& blocks = text.list("block_configs");
   text.model().attention.head_dim = head_dim;
+  text.count_layers(blocks.size());
   return text.each(blocks.size(), [&](std::uint64_t i) {
     std::string const name = "block_configs[" + std::to_string(i) + "]";
     auto const found = Fields{blocks[i], text.fields().input(), name}.object_if("attention");
@@ -208,6 +223,8 @@ inline LayerList hf_block_configs(HfText& text) {
     Fields const& attention = *found;
     if (attention.flag_or("no_op", false) || attention.flag_or("replace_with_linear", false)) return no_cache();
     std::uint64_t const shares = attention.count("n_heads_in_group", 1, heads);
+    if (heads % shares != 0)
+      throw attention.refuse("n_heads_in_group", Json(shares), "a divisor of the " + std::to_string(heads) + " heads", "correct the field");
     return full_attention({.kv_heads = static_cast<std::uint32_t>(heads / shares), .head_dim = head_dim});
   });
 }
@@ -233,7 +250,7 @@ inline bool hf_uses_latents(HfText& text) { return text.has("kv_lora_rank") && t
 
 inline Layer hf_latent_layer(HfText& text) {
   text.ignore({"v_head_dim"});  // no size of the cache
-  return latent_attention({.latent = text.small("kv_lora_rank"), .rope = static_cast<std::uint32_t>(text.count_or("qk_rope_head_dim", 0))});
+  return latent_attention({.latent = text.small("kv_lora_rank"), .rope = static_cast<std::uint32_t>(text.count("qk_rope_head_dim", 65'536))});
 }
 
 /// MLA, where the file has it on; else ordinary heads (T1, T27). With index_topk: DeepSeek sparse attention, whose indexer keys
@@ -247,7 +264,8 @@ inline LayerList hf_latent(HfText& text) {
   Layer const latent = hf_latent_layer(text);
   text.ignore({"layer_types", "sliding_window"});  // transformers 5 writes deepseek_sparse_attention for every layer
   if (!text.has("index_topk") && !text.has("index_head_dim")) return layers * latent;
-  Layer const indexed = with_indexer(latent, text.small_or("index_head_dim", 128));
+  std::uint32_t const index_width = text.small_or("index_head_dim", 128);
+  Layer const indexed = with_indexer(latent, index_width, indexer_dtype(index_width));
   if (!text.has("indexer_types")) return layers * indexed;
   auto const& types = text.per_layer("indexer_types", layers, true);
   text.note("only the layers whose indexer_types entry is full compute index keys; vLLM and SGLang keep a cache on every layer");
@@ -267,24 +285,28 @@ inline LayerList hf_deepseek_v4(HfText& text) {
   auto const ratio_of = [&](std::uint64_t i) -> std::uint64_t {
     if (text.has("compress_ratios")) {
       auto const& ratio = text.per_layer("compress_ratios", layers, true)[i];
-      if (!ratio.is_number_unsigned()) throw text.not_understood("compress_ratios", i, ratio, "a whole number");
+      if (!ratio.is_number_unsigned() || ratio.get<std::uint64_t>() > 65'535)
+        throw text.not_understood("compress_ratios", i, ratio, "a whole number up to 65535");
       return ratio.get<std::uint64_t>();
     }
     auto const& type = text.per_layer("layer_types", layers, true)[i];
     if (!type.is_string()) throw text.not_understood("layer_types", i, type, "the name of a kind of layer");
     return text.object("compress_rates").count_if(type.get<std::string>(), 1, 65'535).value_or(0);
   };
-  return text.each(layers, [&](std::uint64_t i) {
+  auto const layer_of = [&](std::uint64_t i) {
     std::uint64_t const ratio = ratio_of(i);
-    if (ratio > 65'535) throw text.not_understood("compress_ratios", i, Json(ratio), "at most 65535");
     bool const fine = ratio == 4;  // with an indexer, and a compressor that looks two entries back
     std::uint64_t const state = fine ? 8 * (std::uint64_t{4} * width + 4 * index_width) : 128 * std::uint64_t{2} * width;
     return compressed_attention({.width = width,
                                  .window = window,
                                  .ratio = static_cast<std::uint32_t>(ratio),
                                  .index_width = fine ? index_width : 0,
+                                 .index_dtype = indexer_dtype(index_width),
                                  .state_elements = static_cast<std::uint32_t>(state)});
-  });
+  };
+  std::uint64_t const listed = text.list(text.has("compress_ratios") ? "compress_ratios" : "layer_types").size();
+  for (std::uint64_t i = layers; i < listed; ++i) text.model().draft_layers.append(LayerRun{draft(layer_of(i))});
+  return text.each(layers, layer_of);
 }
 
 // ---- states ----
@@ -349,6 +371,7 @@ inline LayerList hf_kimi_linear(HfText& text) {
   Layer const kda = parallel(
       parallel(recurrent({.conv = text.state("conv_q", {rows, heads * dim}, bf16)}), recurrent({.conv = text.state("conv_k", {rows, heads * dim}, bf16)})),
       recurrent({.conv = text.state("conv_v", {rows, heads * dim}, bf16), .state = text.state("recurrent_fp32", {heads, dim, dim}, fp32)}));
+  for (auto const* key : {"full_attn_layers", "kda_layers"}) hf_indices(config, key, 1, layers + 1);
   auto const listed = [&](char const* key, std::uint64_t i) {
     auto const& list = config.list(key);
     return std::find(list.begin(), list.end(), Json(i + 1)) != list.end();
@@ -368,13 +391,18 @@ inline LayerList hf_nemotron_h(HfText& text) {
   Layer const mamba = hf_mamba2(text, heads * dim, text.small("n_groups"), heads, dim, text.small("ssm_state_size"), text.small("conv_kernel"),
                                 text.state_dtype("mamba_ssm_cache_dtype", fp32));
   Layer const attention = full_attention(shape);
-  text.ignore({"sliding_window"});
+  text.ignore({"sliding_window", "hybrid_override_pattern", "layers_block_type", "layer_types"});
   for (std::string_view const key : {"layers_block_type", "layer_types"})
     if (text.has(key))
-      return hf_words(
-          text, key, text.list(key).size(),
-          {{"mamba", mamba}, {"linear_attention", mamba}, {"attention", attention}, {"full_attention", attention}, {"mlp", no_cache()}, {"moe", no_cache()}});
+      return text.count_layers(text.list(key).size()), hf_words(text, key, text.list(key).size(),
+                                                                {{"mamba", mamba},
+                                                                 {"linear_attention", mamba},
+                                                                 {"attention", attention},
+                                                                 {"full_attention", attention},
+                                                                 {"mlp", no_cache()},
+                                                                 {"moe", no_cache()}});
   std::string const pattern = text.text("hybrid_override_pattern");
+  text.count_layers(pattern.size());
   return text.each(pattern.size(), [&](std::uint64_t i) {
     switch (pattern[i]) {
       case 'M':
@@ -394,7 +422,7 @@ inline LayerList hf_nemotron_h(HfText& text) {
 inline LayerList hf_mamba2_hybrid(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const layers = text.layers();
-  text.ignore({"layer_types", "layers_block_type", "mamba_d_state", "mamba_d_conv"});
+  text.ignore({"layer_types", "layers_block_type", "attn_layer_indices", "mamba_d_state", "mamba_d_conv"});
   auto const mamba = [&] {
     std::uint64_t const heads = text.small("mamba_n_heads");
     std::uint64_t const inner = text.count_or("mamba_expand", 2) * text.hidden();
@@ -410,6 +438,7 @@ inline LayerList hf_mamba2_hybrid(HfText& text) {
     return hf_words(text, key, layers, words);
   }
   auto const& indices = text.list("attn_layer_indices");
+  hf_indices(text.fields(), "attn_layer_indices", 0, layers);
   Layer const other = mamba();
   return text.each(layers,
                    [&](std::uint64_t i) { return std::find(indices.begin(), indices.end(), Json(i)) != indices.end() ? full_attention(shape) : other; });
@@ -420,6 +449,7 @@ inline LayerList hf_falcon_h1(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const heads = text.small("mamba_n_heads"), dim = text.small("mamba_d_head");
   std::uint64_t const inner = text.count_if("mamba_d_ssm").value_or(heads * dim);
+  text.ignore({"layer_types", "layers_block_type"});
   return text.layers() * parallel(full_attention(shape), hf_mamba2(text, inner, text.small("mamba_n_groups"), heads, dim, text.small("mamba_d_state"),
                                                                    text.small("mamba_d_conv"), text.state_dtype()));
 }
@@ -429,7 +459,7 @@ inline LayerList hf_jamba(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const period = text.small("attn_layer_period"), offset = text.count("attn_layer_offset");
   Layer const mamba = hf_mamba1(text, text.count_or("mamba_expand", 2) * text.hidden(), text.small("mamba_d_state"), text.small("mamba_d_conv"));
-  text.ignore({"layers_block_type", "sliding_window"});
+  text.ignore({"layers_block_type", "layer_types", "sliding_window"});
   return text.each(text.layers(), [&](std::uint64_t i) { return i % period == offset ? full_attention(shape) : mamba; });
 }
 
@@ -438,6 +468,7 @@ inline LayerList hf_lightning(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const heads = text.heads(), dim = text.head_dim();
   Layer const lightning = recurrent({.state = text.state("lightning", {heads, dim, dim}, text.state_dtype())});
+  text.ignore({"attn_type_list"});
   if (text.has("layer_types"))
     return hf_words(text, "layer_types", text.layers(), {{"full_attention", full_attention(shape)}, {"linear_attention", lightning}});
   auto const& types = text.per_layer("attn_type_list", text.layers());
@@ -482,13 +513,15 @@ inline LayerList hf_zamba2(HfText& text) {
   Layer const mamba = hf_mamba2(text, inner, text.count_or("mamba_ngroups", 1), heads, text.count_if("mamba_headdim").value_or(inner / heads),
                                 text.small("mamba_d_state"), text.small("mamba_d_conv"), text.state_dtype());
   Layer const hybrid = parallel(full_attention(shape), mamba);
+  text.ignore({"layer_types"});
   return hf_words(text, "layers_block_type", text.layers(), {{"mamba", mamba}, {"m", mamba}, {"hybrid", hybrid}, {"g", hybrid}});
 }
 
 /// PLaMo 2: mamba where i % mamba_step != mamba_step / 2; no groups in its convolution.
 inline LayerList hf_plamo2(HfText& text) {
-  AttentionShape const shape = text.attention();
   std::uint64_t const layers = text.layers(), step = text.small("mamba_step"), heads = text.small("mamba_num_heads"), dim = text.small("hidden_size_per_head");
+  AttentionShape const shape{.kv_heads = text.kv_heads(), .head_dim = static_cast<std::uint32_t>(dim)};
+  text.model().attention = shape;
   Layer const mamba = hf_mamba2(text, heads * dim, 0, heads, dim, text.small("mamba_d_state"), text.small("mamba_d_conv"), text.state_dtype());
   return text.each(layers, [&](std::uint64_t i) {
     bool const is_mamba = layers <= step / 2 ? i != layers - 1 : i % step != step / 2;
@@ -501,12 +534,14 @@ inline LayerList hf_xlstm(HfText& text) {
   std::uint64_t const heads = text.heads(), hidden = text.hidden();
   auto const factor = [&](std::string_view key, double otherwise) {
     auto const* value = text.find(key);
-    double const number = value && value->is_number() ? value->get<double>() : otherwise;
+    double const number = !value ? otherwise : value->is_number() ? value->get<double>() : 0;
     if (!(number > 0 && number <= 1'024)) throw text.fields().refuse(key, *value, "a number above 0", "correct the field");
     return static_cast<std::uint64_t>(static_cast<double>(hidden) * number) / heads;
   };
   std::uint64_t const key = factor("qk_dim_factor", 0.5), value = factor("v_dim_factor", 1.0);
-  return text.layers() *
+  std::uint64_t const layers = text.has("num_blocks") ? text.count("num_blocks", max_layers) : text.layers();
+  text.count_layers(layers);
+  return layers *
          parallel(parallel(recurrent({.state = text.state("C", {heads, key, value}, fp32)}), recurrent({.state = text.state("n", {heads, key}, fp32)})),
                   recurrent({.state = text.state("m", {heads}, fp32)}));
 }
@@ -520,20 +555,24 @@ inline LayerList hf_rwkv5(HfText& text) {
 
 // ---- encoders and decoders ----
 
-/// Whisper, BART: the decoder's own layers grow, and each keeps the encoder's output as well (T24).
-inline LayerList hf_decoder_of_encoder(HfText& text) {
+/// The decoder's own layers grow, and each keeps the encoder's output as well (T24).
+inline LayerList hf_decoder_of_encoder(HfText& text, Tokens encoder_tokens) {
   std::uint64_t const layers = text.count("decoder_layers", max_layers), heads = text.small("decoder_attention_heads");
+  if (text.hidden() % heads != 0) throw text.fields().refuse("d_model", Json(text.hidden()), "a multiple of decoder_attention_heads", "correct the field");
   AttentionShape const shape{.kv_heads = static_cast<std::uint32_t>(heads), .head_dim = static_cast<std::uint32_t>(text.hidden() / heads)};
   text.model().attention = shape;
+  text.model().encoder_tokens = encoder_tokens;
   text.count_layers(layers);
-  text.model().encoder_tokens = text.count_if("max_source_positions") ? Tokens{text.count("max_source_positions")} : text.model().context;
-  if (!text.model().encoder_tokens) throw text.fields().missing("max_source_positions", "the tokens the encoder gives");
-  return layers * parallel(full_attention(shape), cross_attention(shape, *text.model().encoder_tokens));
+  return layers * parallel(full_attention(shape), cross_attention(shape, encoder_tokens));
+}
+inline LayerList hf_whisper(HfText& text) { return hf_decoder_of_encoder(text, {text.count_or("max_source_positions", 1'500)}); }
+inline LayerList hf_bart(HfText& text) {
+  if (!text.model().context) throw text.fields().missing("max_position_embeddings", "the tokens the encoder gives");
+  return hf_decoder_of_encoder(text, *text.model().context);
 }
 
 /// T5: d_kv is explicit; num_decoder_layers may be missing. An encoder alone keeps nothing.
 inline LayerList hf_t5(HfText& text) {
-  std::uint64_t const layers = text.first_of({"num_decoder_layers", "num_layers"}).value_or(0);
   AttentionShape const shape{.kv_heads = text.small("num_heads"), .head_dim = text.small("d_kv")};
   text.model().attention = shape;
   auto const* architectures = text.top().find("architectures");
@@ -544,6 +583,7 @@ inline LayerList hf_t5(HfText& text) {
     text.note("an encoder alone keeps no cache");
     return 1 * no_cache();
   }
+  std::uint64_t const layers = text.has("num_decoder_layers") ? text.small("num_decoder_layers") : text.layers();
   text.count_layers(layers);
   Tokens const encoder = Tokens{text.count_or("n_positions", 512)};
   text.note("cross-attention is counted for an encoder of " + std::to_string(encoder.count) + " tokens");
@@ -554,6 +594,7 @@ inline LayerList hf_t5(HfText& text) {
 inline LayerList hf_mllama(HfText& text) {
   AttentionShape const shape = text.attention();
   auto const& cross = text.list("cross_attention_layers");
+  hf_indices(text.fields(), "cross_attention_layers", 0, text.layers());
   auto const vision = text.top().object_if("vision_config");
   auto const of_vision = [&](char const* key, std::uint64_t otherwise) { return vision ? vision->count_if(key, 1, 1U << 20).value_or(otherwise) : otherwise; };
   std::uint64_t const side = of_vision("image_size", 560) / of_vision("patch_size", 14);

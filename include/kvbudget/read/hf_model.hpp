@@ -27,12 +27,14 @@ using HfKvHeads = std::uint32_t (*)(HfText& text);
 
 inline std::uint32_t hf_kv_heads(HfText& text);
 
-/// What the family's configuration class fills in. A nested config is written as its differences from these; 0: no default.
+/// What the family's configuration class fills in; 0: no default. A class may fill in each field that is missing, or stand in
+/// for a nested config that has no sizes at all.
 struct HfDefaults {
   std::uint32_t layers{};
   std::uint32_t heads{};
   std::uint32_t kv_heads{};
   std::uint32_t head_dim{};
+  bool field_by_field{};
 };
 
 struct HfFamily {
@@ -56,7 +58,8 @@ struct HfState {
 
 struct HfModel {
   CacheSpec spec{};                        // at the cache's dtype: as told, as the checkpoint declares it, or the model's
-  LayerList draft_layers{};                // MTP blocks: not in the spec; append them when speculative decoding is on
+  std::uint64_t mtp_layers{};              // MTP blocks, as the file counts them
+  LayerList draft_layers{};                // what they keep: not in the spec; append them when speculative decoding is on
   std::string model_type{};                // of the text model
   std::string text_path{};                 // where it was found: "", "text_config", "thinker_config.text_config", ...
   std::uint64_t layers{};                  // as the file counts them; a looped model keeps more
@@ -181,8 +184,11 @@ class HfText {
     return static_cast<std::uint32_t>(hidden() / heads());
   }
   void use(HfFamily const& family) { family_ = family; }
-  /// A class default, where this is a nested config and the class has one.
-  std::optional<std::uint32_t> by_default(std::uint32_t value) const { return value != 0 && !model_.text_path.empty() ? std::optional{value} : std::nullopt; }
+  /// A class default, where the class has one and it applies.
+  std::optional<std::uint32_t> by_default(std::uint32_t value) const {
+    bool const no_sizes = !model_.text_path.empty() && !text_.has("num_hidden_layers") && !text_.has("num_attention_heads") && !text_.has("hidden_size");
+    return value != 0 && (family_.defaults.field_by_field || no_sizes) ? std::optional{value} : std::nullopt;
+  }
   HfDefaults const& defaults() const { return family_.defaults; }
   std::uint32_t kv_heads() { return family_.kv_heads(*this); }
 

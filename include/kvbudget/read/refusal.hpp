@@ -4,6 +4,8 @@
 // its own. Nothing is guessed: what is not understood is refused.
 #pragma once
 
+#include <kvbudget/core/complaint.hpp>
+
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -52,6 +54,13 @@ class Result {
  private:
   std::variant<T, Refusal> held_;
 };
+
+namespace detail {
+/// A reader's last step: what it has read is a good spec, or is refused by its first complaint.
+inline void refuse_bad(Complaints const& complaints, std::string const& input) {
+  if (!complaints.empty()) throw Error{{input, complaints[0].field, std::to_string(complaints[0].value), complaints[0].accepted, complaints[0].next}};
+}
+}  // namespace detail
 
 /// The non-throwing form of a reader.
 template <class Read>
