@@ -1,5 +1,7 @@
 // What reading a model costs: a config.json down to bytes per token, and the metadata of a GGUF file with a vocabulary of
 // 150,000 tokens, of which nothing is kept.
+#include "gguf_writer.hpp"
+
 #include <kvbudget/read/gguf_model.hpp>
 #include <kvbudget/read/hf_config.hpp>
 #include <kvbudget/size/estimate.hpp>
@@ -26,22 +28,16 @@ void parse_json_alone(benchmark::State& state) {
 }
 BENCHMARK(parse_json_alone);
 
-template <class Number>
-std::string little(Number number) {
-  std::string bytes;
-  for (std::size_t i = 0; i < sizeof number; ++i) bytes += static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i));
-  return bytes;
-}
-std::string text(std::string const& of) { return little(std::uint64_t{of.size()}) + of; }
-
 std::string vocabulary_file() {
-  std::string bytes = "GGUF" + little(std::uint32_t{3}) + little(std::uint64_t{0}) + little(std::uint64_t{6}) + text("general.architecture") +
-                      little(std::int32_t{8}) + text("llama");
-  for (auto const& [key, value] : {std::pair{"block_count", 32U}, {"embedding_length", 4'096U}, {"context_length", 131'072U}, {"attention.head_count", 32U}})
-    bytes += text(std::string{"llama."} + key) + little(std::int32_t{4}) + little(value);
-  bytes += text("tokenizer.ggml.tokens") + little(std::int32_t{9}) + little(std::int32_t{8}) + little(std::uint64_t{150'000});
-  for (int i = 0; i < 150'000; ++i) bytes += text("token" + std::to_string(i));
-  return bytes;
+  GgufWriter writer;
+  writer.string("general.architecture", "llama")
+      .u32("llama.block_count", 32)
+      .u32("llama.embedding_length", 4'096)
+      .u32("llama.context_length", 131'072)
+      .u32("llama.attention.head_count", 32);
+  std::string tokens = GgufWriter::little(std::int32_t{8}) + GgufWriter::little(std::uint64_t{150'000});
+  for (int i = 0; i < 150'000; ++i) tokens += GgufWriter::text("token" + std::to_string(i));
+  return writer.raw("tokenizer.ggml.tokens", 9, tokens).bytes();
 }
 
 void gguf_with_a_vocabulary(benchmark::State& state) {

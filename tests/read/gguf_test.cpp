@@ -1,4 +1,5 @@
 #include "catch.hpp"
+#include "gguf_writer.hpp"
 
 #include <kvbudget/read/gguf_model.hpp>
 #include <kvbudget/size/estimate.hpp>
@@ -13,52 +14,13 @@ using namespace kvbudget::literals;
 
 namespace {
 
-/// Writes GGUF byte by byte.
-class Writer {
- public:
-  explicit Writer(std::uint32_t version = 3) : version_{version} {}
-
-  template <class Number>
-  static std::string little(Number number) {
-    std::string bytes;
-    for (std::size_t i = 0; i < sizeof number; ++i) bytes += static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i));
-    return bytes;
-  }
-  static std::string text(std::string const& of) { return little(std::uint64_t{of.size()}) + of; }
-  Writer& raw(std::string const& key, std::int32_t type, std::string const& value) {
-    pairs_ += text(key) + little(type) + value;
-    ++keys_;
-    return *this;
-  }
-  Writer& u32(std::string const& key, std::uint32_t value) { return raw(key, 4, little(value)); }
-  Writer& string(std::string const& key, std::string const& value) { return raw(key, 8, text(value)); }
-  Writer& numbers(std::string const& key, std::vector<std::int32_t> const& values) {
-    std::string bytes = little(std::int32_t{5}) + little(std::uint64_t{values.size()});
-    for (auto const value : values) bytes += little(value);
-    return raw(key, 9, bytes);
-  }
-  Writer& tensor(std::string const& name, std::vector<std::int64_t> const& dims, std::int32_t type, std::uint64_t offset) {
-    tensors_ += text(name) + little(static_cast<std::uint32_t>(dims.size()));
-    for (auto const dim : dims) tensors_ += little(dim);
-    tensors_ += little(type) + little(offset);
-    ++count_;
-    return *this;
-  }
-  std::string bytes() const { return "GGUF" + little(version_) + little(count_) + little(keys_) + pairs_ + tensors_; }
-
- private:
-  std::uint32_t version_;
-  std::int64_t keys_ = 0, count_ = 0;
-  std::string pairs_, tensors_;
-};
-
 read::Result<read::GgufFile> parse(std::string const& bytes) {
   return read::attempt([&] {
     std::istringstream in{bytes};
     return read::gguf(in, bytes.size(), "test.gguf");
   });
 }
-read::Result<read::GgufModel> model_of(Writer const& writer) {
+read::Result<read::GgufModel> model_of(GgufWriter const& writer) {
   return read::attempt([&] {
     std::string const bytes = writer.bytes();
     std::istringstream in{bytes};
@@ -72,8 +34,8 @@ std::string refused(std::string const& bytes) {
   return result.refusal().message();
 }
 
-Writer llama() {
-  return Writer{}
+GgufWriter llama() {
+  return GgufWriter{}
       .string("general.architecture", "llama")
       .u32("llama.block_count", 32)
       .u32("llama.embedding_length", 4'096)
@@ -90,14 +52,15 @@ TEST_CASE("every type of value is read, and the vocabulary is passed over") {
       .raw("a.i8", 1, "\xff")
       .raw("a.u16", 2, "\xff\xff")
       .raw("a.i16", 3, "\xff\xff")
-      .raw("a.i32", 5, Writer::little(std::int32_t{-7}))
+      .raw("a.i32", 5, GgufWriter::little(std::int32_t{-7}))
       .raw("a.f32", 6, std::string(4, '\0'));
   writer.raw("a.bool", 7, "\x01")
-      .raw("a.u64", 10, Writer::little(std::uint64_t{1} << 40))
-      .raw("a.i64", 11, Writer::little(std::int64_t{-1}))
+      .raw("a.u64", 10, GgufWriter::little(std::uint64_t{1} << 40))
+      .raw("a.i64", 11, GgufWriter::little(std::int64_t{-1}))
       .raw("a.f64", 12, std::string(8, '\0'))
       .numbers("a.list", {1, -2, 3});
-  writer.raw("tokenizer.ggml.tokens", 9, Writer::little(std::int32_t{8}) + Writer::little(std::uint64_t{2}) + Writer::text("hello") + Writer::text("world"));
+  writer.raw("tokenizer.ggml.tokens", 9,
+             GgufWriter::little(std::int32_t{8}) + GgufWriter::little(std::uint64_t{2}) + GgufWriter::text("hello") + GgufWriter::text("world"));
   auto const file = parse(writer.bytes());
   REQUIRE(file);
   REQUIRE(file->values.at("a.u8").number == 255);
@@ -117,10 +80,10 @@ TEST_CASE("hostile lengths are refused before anything is allocated or read") {
   auto const all = ~std::uint64_t{0};
   REQUIRE(refused("").find("magic") != std::string::npos);
   REQUIRE(refused("GGML").find("magic") != std::string::npos);
-  REQUIRE(refused("GGUF" + Writer::little(std::uint32_t{1}) + std::string(16, '\0')).find("version is 1") != std::string::npos);
-  REQUIRE(refused("GGUF" + Writer::little(std::uint32_t{0x03000000}) + std::string(16, '\0')).find("big-endian") != std::string::npos);
+  REQUIRE(refused("GGUF" + GgufWriter::little(std::uint32_t{1}) + std::string(16, '\0')).find("version is 1") != std::string::npos);
+  REQUIRE(refused("GGUF" + GgufWriter::little(std::uint32_t{0x03000000}) + std::string(16, '\0')).find("big-endian") != std::string::npos);
   auto const header = [](std::uint64_t tensors, std::uint64_t keys) {
-    return "GGUF" + Writer::little(std::uint32_t{3}) + Writer::little(tensors) + Writer::little(keys);
+    return "GGUF" + GgufWriter::little(std::uint32_t{3}) + GgufWriter::little(tensors) + GgufWriter::little(keys);
   };
   for (auto const count : {all, std::uint64_t{1} << 62, std::uint64_t{1'000}}) {
     REQUIRE(refused(header(0, count)).find("n_kv") != std::string::npos);
@@ -128,17 +91,18 @@ TEST_CASE("hostile lengths are refused before anything is allocated or read") {
   }
   auto const pair = [&](std::string const& bytes) { return header(0, 1) + bytes; };
   for (auto const length : {all, std::uint64_t{1} << 40, std::uint64_t{100}}) {
-    REQUIRE_FALSE(parse(pair(Writer::little(length) + "key")));
-    REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{8}) + Writer::little(length) + "text")));
+    REQUIRE_FALSE(parse(pair(GgufWriter::little(length) + "key")));
+    REQUIRE_FALSE(parse(pair(GgufWriter::text("k") + GgufWriter::little(std::int32_t{8}) + GgufWriter::little(length) + "text")));
     for (std::int32_t const element : {0, 4, 7, 8, 12})
-      REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{9}) + Writer::little(element) + Writer::little(length) + "xxxx")));
+      REQUIRE_FALSE(
+          parse(pair(GgufWriter::text("k") + GgufWriter::little(std::int32_t{9}) + GgufWriter::little(element) + GgufWriter::little(length) + "xxxx")));
   }
-  REQUIRE_FALSE(
-      parse(pair(Writer::text("k") + Writer::little(std::int32_t{9}) + Writer::little(std::int32_t{9}) + Writer::little(std::uint64_t{0}))));  // nested arrays
-  REQUIRE_FALSE(parse(pair(Writer::text("k") + Writer::little(std::int32_t{13}) + std::string(8, '\0'))));
-  REQUIRE_FALSE(parse(pair(Writer::text("") + Writer::little(std::int32_t{4}) + std::string(4, '\0'))));
-  REQUIRE(refused(Writer{}.u32("k", 1).u32("k", 1).bytes()).find("there twice") != std::string::npos);
-  REQUIRE(refused(Writer{}.u32("general.alignment", 48).bytes()).find("power of two") != std::string::npos);
+  REQUIRE_FALSE(parse(pair(GgufWriter::text("k") + GgufWriter::little(std::int32_t{9}) + GgufWriter::little(std::int32_t{9}) +
+                           GgufWriter::little(std::uint64_t{0}))));  // nested arrays
+  REQUIRE_FALSE(parse(pair(GgufWriter::text("k") + GgufWriter::little(std::int32_t{13}) + std::string(8, '\0'))));
+  REQUIRE_FALSE(parse(pair(GgufWriter::text("") + GgufWriter::little(std::int32_t{4}) + std::string(4, '\0'))));
+  REQUIRE(refused(GgufWriter{}.u32("k", 1).u32("k", 1).bytes()).find("there twice") != std::string::npos);
+  REQUIRE(refused(GgufWriter{}.u32("general.alignment", 48).bytes()).find("power of two") != std::string::npos);
 }
 
 TEST_CASE("every cut of a good file is refused, or says less") {
@@ -151,7 +115,7 @@ TEST_CASE("tensors are described, in place, once each, and without overflow") {
   auto const file = parse(llama().tensor("a", {256, 2}, 1, 0).tensor("b", {32}, 8, 1'024).bytes());
   REQUIRE(file);
   REQUIRE(file->tensor_bytes == 1'024 + 34);
-  auto const refuses = [](Writer const& writer, char const* why) { REQUIRE(refused(writer.bytes()).find(why) != std::string::npos); };
+  auto const refuses = [](GgufWriter const& writer, char const* why) { REQUIRE(refused(writer.bytes()).find(why) != std::string::npos); };
   refuses(llama().tensor("a", {32}, 1, 0).tensor("a", {32}, 1, 64), "there twice");
   refuses(llama().tensor("a", {32}, 1, 32), "offset 0");
   refuses(llama().tensor("a", {1, 1, 1, 1, 1}, 1, 0), "0 to 4");
@@ -173,13 +137,13 @@ TEST_CASE("a llama's keys become its cache") {
 
 TEST_CASE("windows, latents, states, shared tails and NextN blocks each become what they keep") {
   auto const of = [](std::string const& name, std::uint32_t blocks) {
-    return Writer{}
+    return GgufWriter{}
         .string("general.architecture", name)
         .u32(name + ".block_count", blocks)
         .u32(name + ".embedding_length", 1'024)
         .u32(name + ".context_length", 8'192);
   };
-  auto const heads = [](Writer writer, std::string const& name) {
+  auto const heads = [](GgufWriter writer, std::string const& name) {
     return writer.u32(name + ".attention.head_count", 8)
         .u32(name + ".attention.head_count_kv", 2)
         .u32(name + ".attention.key_length", 128)
@@ -217,16 +181,16 @@ TEST_CASE("windows, latents, states, shared tails and NextN blocks each become w
 }
 
 TEST_CASE("models that are not understood or not whole are refused by key") {
-  auto const field = [](Writer const& writer) {
+  auto const field = [](GgufWriter const& writer) {
     auto const model = model_of(writer);
     REQUIRE_FALSE(model);
     return model.refusal().field;
   };
-  REQUIRE(field(Writer{}) == "general.architecture");
-  REQUIRE(field(Writer{}.string("general.architecture", "unheard-of")) == "general.architecture");
-  REQUIRE(field(Writer{}.string("general.architecture", "llama").u32("llama.context_length", 8)) == "llama.block_count");
+  REQUIRE(field(GgufWriter{}) == "general.architecture");
+  REQUIRE(field(GgufWriter{}.string("general.architecture", "unheard-of")) == "general.architecture");
+  REQUIRE(field(GgufWriter{}.string("general.architecture", "llama").u32("llama.context_length", 8)) == "llama.block_count");
   auto const blocks = [](std::uint32_t n) {
-    return Writer{}.string("general.architecture", "llama").u32("llama.block_count", n).u32("llama.embedding_length", 64).u32("llama.context_length", 8);
+    return GgufWriter{}.string("general.architecture", "llama").u32("llama.block_count", n).u32("llama.embedding_length", 64).u32("llama.context_length", 8);
   };
   REQUIRE(field(blocks(0)) == "llama.block_count");
   REQUIRE(field(blocks(513)) == "llama.block_count");
@@ -234,7 +198,7 @@ TEST_CASE("models that are not understood or not whole are refused by key") {
   REQUIRE(field(blocks(2).numbers("llama.attention.head_count_kv", {1, 2, 3})) == "llama.attention.head_count_kv");
   REQUIRE(field(blocks(2).numbers("llama.attention.head_count_kv", {1, -2})) == "llama.attention.head_count_kv");
   REQUIRE(field(blocks(2).string("llama.attention.head_count", "8")) == "llama.attention.head_count");
-  REQUIRE(field(Writer{}
+  REQUIRE(field(GgufWriter{}
                     .string("general.architecture", "gemma4")
                     .u32("gemma4.block_count", 2)
                     .u32("gemma4.embedding_length", 64)
@@ -250,7 +214,7 @@ TEST_CASE("models that are not understood or not whole are refused by key") {
 
 TEST_CASE("widths of 0 and several latents are counted as llama.cpp counts them") {
   auto const wide = [] {
-    return Writer{}
+    return GgufWriter{}
         .string("general.architecture", "llama")
         .u32("llama.block_count", 2)
         .u32("llama.embedding_length", 64)
@@ -259,7 +223,7 @@ TEST_CASE("widths of 0 and several latents are counted as llama.cpp counts them"
         .u32("llama.attention.key_length", 32);
   };
   REQUIRE(growth(model_of(wide().u32("llama.attention.value_length", 0))->spec).growing == 2 * 4 * 32 * 2_B);  // keys alone
-  auto const latents = model_of(Writer{}
+  auto const latents = model_of(GgufWriter{}
                                     .string("general.architecture", "deepseek2")
                                     .u32("deepseek2.block_count", 1)
                                     .u32("deepseek2.embedding_length", 64)

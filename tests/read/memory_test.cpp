@@ -1,5 +1,6 @@
 // What the readers allocate stays in proportion to what a file really contains, whatever it claims.
 #include "catch.hpp"
+#include "gguf_writer.hpp"
 
 #include <kvbudget/read/gguf_model.hpp>
 #include <kvbudget/read/hf_config.hpp>
@@ -51,13 +52,11 @@ std::size_t peak_of(Run run) {
   return peak - before;
 }
 
+std::string text(std::string const& of) { return GgufWriter::text(of); }
 template <class Number>
 std::string little(Number number) {
-  std::string bytes;
-  for (std::size_t i = 0; i < sizeof number; ++i) bytes += static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i));
-  return bytes;
+  return GgufWriter::little(number);
 }
-std::string text(std::string const& of) { return little(std::uint64_t{of.size()}) + of; }
 std::string gguf_header(std::uint64_t tensors, std::uint64_t keys) { return "GGUF" + little(std::uint32_t{3}) + little(tensors) + little(keys); }
 
 std::size_t peak_of_gguf(std::string const& bytes) {
