@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -39,7 +41,7 @@ void refused(std::string const& command, std::vector<std::string> const& texts) 
 }
 
 std::string scratch(std::string const& name, std::string const& text) {
-  auto const folder = std::filesystem::temp_directory_path() / "kvbudget_examples";
+  auto const folder = std::filesystem::temp_directory_path() / ("kvbudget_examples_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream{folder / name} << text;
   return (folder / name).string();
@@ -274,7 +276,7 @@ TEST_CASE("the estimate takes a GGUF file, a folder and a catalog name") {
   REQUIRE(json_of(estimate("llama-3.1-8b" + device))["bytes_per_token"] == 131'072);
   REQUIRE(json_of(estimate(seeds + "mla.gguf" + device))["bytes_per_token"] == 3 * 48 * 2);
   REQUIRE(json_of(estimate(seeds + "mla.gguf" + device + " --speculative"))["bytes_per_token"] == 4 * 48 * 2);
-  auto const folder = std::filesystem::temp_directory_path() / "kvbudget_examples_folder";
+  auto const folder = std::filesystem::temp_directory_path() / ("kvbudget_folder_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::filesystem::copy_file(data + "llama-3.1-8b.json", folder / "config.json", std::filesystem::copy_options::overwrite_existing);
   REQUIRE(json_of(estimate(folder.string() + device))["bytes_per_token"] == 131'072);
@@ -292,12 +294,12 @@ TEST_CASE("the two fractions of the field are two options") {
 }
 
 TEST_CASE("weights come from the index beside the config") {
-  std::filesystem::create_directories(std::filesystem::temp_directory_path() / "kvbudget_examples");
+  std::filesystem::create_directories(std::filesystem::temp_directory_path() / ("kvbudget_examples_" + std::to_string(::getpid())));
   std::ifstream in{data + "llama-3.1-8b.json"};
   std::string const config = scratch("config.json", {std::istreambuf_iterator<char>{in}, {}});
   scratch("model.safetensors.index.json", R"({"metadata": {"total_size": 17179869184}})");
   REQUIRE(json_of(estimate(config + " --gpu-memory 80GiB --context 8192 --json"))["requests"] == 64);
-  std::filesystem::remove(std::filesystem::temp_directory_path() / "kvbudget_examples" / "model.safetensors.index.json");
+  std::filesystem::remove(std::filesystem::temp_directory_path() / ("kvbudget_examples_" + std::to_string(::getpid())) / "model.safetensors.index.json");
 }
 
 TEST_CASE("a server's printed blocks replace the estimate") {

@@ -3,6 +3,8 @@
 #include <kvbudget/read/hf_config.hpp>
 #include <kvbudget/size/estimate.hpp>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -33,10 +35,9 @@ read::Refusal refusal_of(Json const& json) {
   return result.refusal();
 }
 
-/// A file that exists as long as this.
+/// A folder that exists as long as this; ctest runs several of these at once.
 struct Scratch {
-  std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("kvbudget_read_" + std::to_string(std::hash<std::string>{}(Catch::getResultCapture().getCurrentTestName())));
+  std::filesystem::path folder = std::filesystem::temp_directory_path() / ("kvbudget_read_" + std::to_string(::getpid()));
   Scratch() { std::filesystem::create_directories(folder); }
   ~Scratch() { std::filesystem::remove_all(folder); }
   std::filesystem::path write(std::string const& name, std::string const& text) const {

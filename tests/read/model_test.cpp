@@ -3,6 +3,8 @@
 #include <kvbudget/read/model.hpp>
 #include <kvbudget/size/estimate.hpp>
 
+#include <unistd.h>
+
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -18,7 +20,7 @@ static_assert(catalog::find("qwen3-32b") != nullptr && catalog::find("qwen3-33b"
 namespace {
 
 struct Scratch {
-  std::filesystem::path folder = std::filesystem::temp_directory_path() / "kvbudget_model_test";
+  std::filesystem::path folder = std::filesystem::temp_directory_path() / ("kvbudget_model_" + std::to_string(::getpid()));
   Scratch() { std::filesystem::create_directories(folder); }
   ~Scratch() { std::filesystem::remove_all(folder); }
 };

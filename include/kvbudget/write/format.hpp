@@ -116,7 +116,7 @@ struct fmt::formatter<kvbudget::Bytes> {
     }
     auto const name = at;
     while (at != context.end() && *at != '}') ++at;
-    std::string_view const wanted{&*name, static_cast<std::size_t>(at - name)};
+    std::string_view const wanted{name, static_cast<std::size_t>(at - name)};
     for (auto const& unit : kvbudget::write::binary_units)
       if (unit.name == wanted) unit_ = unit;
     if (unit_.bytes == 0 && (!wanted.empty() || decimals_ >= 0))
