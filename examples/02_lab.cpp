@@ -70,9 +70,9 @@ Scenario read_scenario(std::string const& path) {
   if (fields.has("classes")) {
     scenario.classes.clear();
     for (auto const& name : fields.list("classes")) {
-      if (!name.is_string() || std::find(scenario.classes.begin(), scenario.classes.end(), name) != scenario.classes.end())
+      if (!name.is_string() || std::find(scenario.classes.begin(), scenario.classes.end(), name.get<std::string>()) != scenario.classes.end())
         throw fields.refuse("classes", name, "a list of names, each once", "write each class once, as a text");
-      scenario.classes.push_back(name);
+      scenario.classes.push_back(name.get<std::string>());
     }
   }
   for (auto const& request : fields.list("requests"))
