@@ -8,6 +8,8 @@
 
 #include <kvbudget/read/hf_families.hpp>
 
+#include <array>
+
 namespace kvbudget::inline v1::read {
 
 namespace detail {

@@ -10,7 +10,6 @@
 #include <kvbudget/read/json_fields.hpp>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <span>
 #include <vector>
@@ -76,54 +75,17 @@ struct HfModel {
 };
 
 /// Keys that change what layers keep. Whatever of them a layout has not read is refused.
-inline constexpr std::array<std::string_view, 48> hf_layout_keys{"kv_lora_rank",
-                                                                 "index_topk",
-                                                                 "index_head_dim",
-                                                                 "indexer_types",
-                                                                 "compress_ratios",
-                                                                 "compress_rates",
-                                                                 "attention_chunk_size",
-                                                                 "sliding_window",
-                                                                 "sliding_window_pattern",
-                                                                 "_sliding_window_pattern",
-                                                                 "hybrid_layer_pattern",
-                                                                 "hybrid_override_pattern",
-                                                                 "layers_block_type",
-                                                                 "layer_types",
-                                                                 "attn_type_list",
-                                                                 "attn_layer_period",
-                                                                 "attn_layer_indices",
-                                                                 "full_attention_interval",
-                                                                 "linear_attn_config",
-                                                                 "mamba_d_state",
-                                                                 "mamba_d_conv",
-                                                                 "mamba_d_ssm",
-                                                                 "ssm_state_size",
-                                                                 "state_size",
-                                                                 "conv_L_cache",
-                                                                 "num_kv_shared_layers",
-                                                                 "cross_attention_layers",
-                                                                 "block_configs",
-                                                                 "total_ut_steps",
-                                                                 "loop_num",
-                                                                 "global_head_dim",
-                                                                 "num_global_key_value_heads",
-                                                                 "v_head_dim",
-                                                                 "swa_num_key_value_heads",
-                                                                 "swa_head_dim",
-                                                                 "attention_other_setting",
-                                                                 "num_attention_groups",
-                                                                 "multi_query_group_num",
-                                                                 "sparse_attention_config",
-                                                                 "efficient_attention_config",
-                                                                 "use_cla",
-                                                                 "multi_query",
-                                                                 "attn_config",
-                                                                 "linear_num_value_heads",
-                                                                 "mamba_step",
-                                                                 "block_types",
-                                                                 "_block_types",
-                                                                 "decoder_layers"};
+// clang-format off
+inline constexpr std::string_view hf_layout_keys[]{
+    "kv_lora_rank", "index_topk", "index_head_dim", "indexer_types", "compress_ratios", "compress_rates", "attention_chunk_size", "sliding_window",
+    "sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern", "hybrid_override_pattern", "layers_block_type", "layer_types",
+    "attn_type_list", "attn_layer_period", "attn_layer_indices", "full_attention_interval", "linear_attn_config", "mamba_d_state", "mamba_d_conv",
+    "mamba_d_ssm", "ssm_state_size", "state_size", "conv_L_cache", "num_kv_shared_layers", "cross_attention_layers", "block_configs", "total_ut_steps",
+    "loop_num", "global_head_dim", "num_global_key_value_heads", "v_head_dim", "swa_num_key_value_heads", "swa_head_dim", "attention_other_setting",
+    "num_attention_groups", "multi_query_group_num", "sparse_attention_config", "efficient_attention_config", "use_cla", "multi_query", "attn_config",
+    "linear_num_value_heads", "mamba_step", "block_types", "_block_types", "decoder_layers",
+};
+// clang-format on
 
 /// The text model's fields, with the names the field has for the same thing, and a memory of what was read.
 class HfText {
