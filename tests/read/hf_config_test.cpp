@@ -216,6 +216,12 @@ TEST_CASE("what a list or a size leaves out, contradicts or overflows is refused
   REQUIRE(refusal_of(without(mla, "qk_rope_head_dim")).field == "qk_rope_head_dim");
   REQUIRE(growth_of(with(with(mla, "index_topk", 8), "index_head_dim", 64)).growing == 32 * (1'152_B + 64_B));  // no scale below 128
   REQUIRE(refusal_of(with(with(llama(), "model_type", "ouro"), "total_ut_steps", 20)).field == ".layers");
+  Json const shared =
+      with(with(with(llama(), "model_type", "gemma3n_text"), "layer_types", Json(std::vector<std::string>(32, "full_attention"))), "num_kv_shared_layers", 31);
+  REQUIRE(growth_of(shared).growing == 4'096_B);
+  REQUIRE(refusal_of(with(shared, "num_kv_shared_layers", 32)).field == "num_kv_shared_layers");  // nobody's cache to read: never 0 bytes
+  Json const idle{{"model_type", "nemotron-nas"}, {"num_attention_heads", 4}, {"hidden_size", 64}, {"block_configs", {{{"attention", {{"no_op", true}}}}}}};
+  REQUIRE(refusal_of(idle).field == "model_type");
   REQUIRE(refusal_of({{"model_type", "t5"}, {"num_heads", 8}, {"d_kv", 64}}).field == "num_hidden_layers");
   REQUIRE(refusal_of(with(with(llama(), "model_type", "chatglm"), "multi_query_attention", true)).field == "multi_query_group_num");
   REQUIRE(refusal_of(with(with(llama(), "model_type", "step3_text"), "head_dim", 256)).field == "num_attention_groups");

@@ -141,6 +141,11 @@ inline HfModel hf_config(Json const& config, std::string const& input, HfOptions
   model.spec.layers = family.layout(text);
   text.refuse_unread();
   model.layers = text.counted_layers();
+  bool keeps = model.layers == 0;  // an encoder alone
+  for (auto const& layer : model.spec.layers.palette) keeps = keeps || !layer.parts.empty();
+  if (!keeps)
+    throw fields.refuse("model_type", Json(model.model_type), "a model one of whose layers keeps keys and values, a latent or a state",
+                        "check the lists of its layers");
   if (auto const heads = text.first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"}))
     model.attention_heads = static_cast<std::uint32_t>(std::min<std::uint64_t>(*heads, 65'536));
   model.mtp_layers = detail::hf_mtp_layers(top, fields);

@@ -177,7 +177,7 @@ inline LayerList hf_gemma_shared(HfText& text) {
   if (text.flag_or("attention_k_eq_v", false)) full.kv_heads = global_heads;
   text.model().attention = full;
   std::uint64_t const layers = text.layers(), shared = text.count_or("num_kv_shared_layers", 0);
-  if (shared > layers) throw text.fields().refuse("num_kv_shared_layers", Json(shared), "at most the layers", "correct the field");
+  if (shared >= layers) throw text.fields().refuse("num_kv_shared_layers", Json(shared), "fewer than the layers: a cache to read from", "correct the field");
   auto const all = hf_by_layer_types(text, full_attention(full), windowed);
   return text.each(layers, [&](std::uint64_t i) { return i < layers - shared ? all[i] : shared_cache(); });
 }
