@@ -33,11 +33,12 @@ struct GgufArchitecture {
   bool lightning{};          // the state is the key head's width squared for each head
   bool may_keep_latents{};   // MLA, where the file has the *_mla lengths
   GgufIndexer indexer{};
-  bool compresses{};           // DeepSeek-V4
-  std::uint32_t from_start{};  // only so many layers keep a cache; the others read theirs
-  bool shares_tail{};          // attention.shared_kv_layers of the last ones read an earlier cache
-  bool loops{};                // num_loops
-  bool keeps_nothing{};        // encoders and diffusion models
+  bool fewer_indexers_when_long{};  // GLM 5.2 and later, known by a context of 2^20: without the key, not every layer's
+  bool compresses{};                // DeepSeek-V4
+  std::uint32_t from_start{};       // only so many layers keep a cache; the others read theirs
+  bool shares_tail{};               // attention.shared_kv_layers of the last ones read an earlier cache
+  bool loops{};                     // num_loops
+  bool keeps_nothing{};             // encoders and diffusion models
 };
 
 inline constexpr GgufArchitecture gguf_architectures[] = {
@@ -139,7 +140,7 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     {.name = "deepseek32", .may_keep_latents = true, .indexer = GgufIndexer::every_layer},
     {.name = "deepseek4", .slides = GgufSlides::always, .compresses = true},
     {.name = "dots3note", .slides = GgufSlides::always, .pattern = gguf_pattern_in_file, .may_keep_latents = true, .indexer = GgufIndexer::full_types},
-    {.name = "glm-dsa", .may_keep_latents = true, .indexer = GgufIndexer::full_types},
+    {.name = "glm-dsa", .may_keep_latents = true, .indexer = GgufIndexer::full_types, .fewer_indexers_when_long = true},
     {.name = "hy_v4", .may_keep_latents = true, .indexer = GgufIndexer::full_types},
     {.name = "minimax-m3", .indexer = GgufIndexer::after_dense},
     {.name = "mistral4", .may_keep_latents = true},

@@ -238,7 +238,7 @@ inline bool gguf_indexes(GgufKeys const& keys, GgufArchitecture const& row, Gguf
         return types->numbers[i] != 0;
       }
       // GLM without the key: every layer, but 5.2 and later, known by their context, the first three and then every fourth
-      return row.name != "glm-dsa" || model.context.count < 1'048'576 || i < 3 || (i - 2) % 4 == 0;
+      return !row.fewer_indexers_when_long || model.context.count < 1'048'576 || i < 3 || (i - 2) % 4 == 0;
     }
   }
   return false;

@@ -41,10 +41,6 @@ inline void hf_indices(Fields const& fields, std::string_view key, std::uint64_t
 
 // ---- attention: full, sliding, chunked ----
 
-/// Which layers slide, by rule of the family, when the file does not write layer_types out.
-using HfSlides = bool (*)(std::uint64_t layer, std::uint64_t pattern);
-inline bool hf_last_is_full(std::uint64_t layer, std::uint64_t pattern) { return (layer + 1) % pattern != 0; }
-
 /// Layers of two kinds as layer_types names them, `sliding` where it says so.
 inline LayerList hf_by_layer_types(HfText& text, Layer const& full, AttentionShape windowed) {
   std::uint64_t const layers = text.layers();
