@@ -13,29 +13,23 @@ namespace conformance {
 /// The real parser's verdict on each file, and what it found. A file that only an overflow of its own lets it accept is refused here.
 inline Cases gguf_parse(Options const& options) {
   static std::set<std::string> const not_facts{"file", "messages"};
-  Cases cases;
-  for (auto const& file : options.files) {
-    auto const of_file = each_row(file, options, [&](Json& expected, Case& one) {
-      one.name = expected.at("file").get<std::string>();
-      auto const path = std::filesystem::path{file}.parent_path() / one.name;
-      if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
-      if (options.self_test) perturb(expected, not_facts);
-      auto const parsed = kvbudget::read::try_gguf(path);
-      bool const stricter = !parsed && expected.at("real_parser") == "accept" && parsed.refusal().value == "of more than 2^63 elements";
-      if (stricter) {
-        one.refusal = "stricter than the real parser, which accepts by an overflow: " + parsed.refusal().message();
-        return;
-      }
-      Json facts{{"bytes", std::filesystem::file_size(path)}, {"real_parser", parsed ? "accept" : "reject"}};
-      if (parsed)
-        facts["info"] = "version=" + std::to_string(parsed->version) + " n_kv=" + std::to_string(parsed->keys) +
-                        " n_tensors=" + std::to_string(parsed->tensors) + " alignment=" + std::to_string(parsed->alignment) +
-                        " data_offset=" + std::to_string(parsed->data_offset);
-      one.compare_all(expected, facts, not_facts);
-    });
-    cases.insert(cases.end(), of_file.begin(), of_file.end());
-  }
-  return cases;
+  return each_file(options, [&](std::string const& file, Json& expected, Case& one) {
+    one.name = expected.at("file").get<std::string>();
+    auto const path = std::filesystem::path{file}.parent_path() / one.name;
+    if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
+    if (options.self_test) perturb(expected, not_facts);
+    auto const parsed = kvbudget::read::try_gguf(path);
+    bool const stricter = !parsed && expected.at("real_parser") == "accept" && parsed.refusal().value == "of more than 2^63 elements";
+    if (stricter) {
+      one.refusal = "stricter than the real parser, which accepts by an overflow: " + parsed.refusal().message();
+      return;
+    }
+    Json facts{{"bytes", std::filesystem::file_size(path)}, {"real_parser", parsed ? "accept" : "reject"}};
+    if (parsed)
+      facts["info"] = "version=" + std::to_string(parsed->version) + " n_kv=" + std::to_string(parsed->keys) + " n_tensors=" + std::to_string(parsed->tensors) +
+                      " alignment=" + std::to_string(parsed->alignment) + " data_offset=" + std::to_string(parsed->data_offset);
+    one.compare_all(expected, facts, not_facts);
+  });
 }
 
 /// One number where all layers agree, else a list, as llama.cpp prints it.

@@ -144,26 +144,21 @@ inline Json facts(read::HfModel const& model) {
 }  // namespace hf
 
 inline Cases hf_config(Options const& options) {
-  Cases cases;
-  for (auto const& file : options.files) {
-    auto const of_file = each_row(file, options, [&](Json& expected, Case& one) {
-      one.name = expected.at("file").get<std::string>();
-      auto const path = std::filesystem::path{file}.parent_path() / one.name;
-      if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
-      if (options.self_test && !perturb(expected, hf::not_facts)) one.wrong("", "has no number to change");
-      auto const model = kvbudget::read::try_hf_config(path, {.cache_dtype = kvbudget::bf16});
-      if (!model) {
-        one.refusal = model.refusal().message();
-        return;
-      }
-      Json facts = hf::facts(*model);
-      // the dtype of a state is stated for the gated delta nets only
-      if (expected.contains("state_per_layer") && !expected["state_per_layer"].contains("ssm_dtype")) facts["state_per_layer"].erase("ssm_dtype");
-      one.compare_all(expected, facts, hf::not_facts);
-    });
-    cases.insert(cases.end(), of_file.begin(), of_file.end());
-  }
-  return cases;
+  return each_file(options, [&](std::string const& file, Json& expected, Case& one) {
+    one.name = expected.at("file").get<std::string>();
+    auto const path = std::filesystem::path{file}.parent_path() / one.name;
+    if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
+    if (options.self_test && !perturb(expected, hf::not_facts)) one.wrong("", "has no number to change");
+    auto const model = kvbudget::read::try_hf_config(path, {.cache_dtype = kvbudget::bf16});
+    if (!model) {
+      one.refusal = model.refusal().message();
+      return;
+    }
+    Json facts = hf::facts(*model);
+    // the dtype of a state is stated for the gated delta nets only
+    if (expected.contains("state_per_layer") && !expected["state_per_layer"].contains("ssm_dtype")) facts["state_per_layer"].erase("ssm_dtype");
+    one.compare_all(expected, facts, hf::not_facts);
+  });
 }
 
 }  // namespace conformance

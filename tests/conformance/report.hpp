@@ -77,6 +77,16 @@ inline Cases each_row(std::string const& path, Options const& options, std::func
   return cases;
 }
 
+/// The same for each of the files a kind was given; `run` is told which.
+inline Cases each_file(Options const& options, std::function<void(std::string const& file, Json& row, Case& one)> const& run) {
+  Cases cases;
+  for (auto const& file : options.files) {
+    auto const of_file = each_row(file, options, [&](Json& row, Case& one) { run(file, row, one); });
+    cases.insert(cases.end(), of_file.begin(), of_file.end());
+  }
+  return cases;
+}
+
 /// Changes the first number among the compared fields; false when there is none.
 inline bool perturb(Json& expected, std::set<std::string> const& not_facts) {
   for (auto& item : expected.items()) {
