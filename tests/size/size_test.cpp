@@ -86,6 +86,30 @@ TEST_CASE("a plan says what binds") {
   REQUIRE(plan(llama_8b, 0_B, {.block = 16_tokens}).longest() == 0_tokens);
 }
 
+TEST_CASE("a plan of several pools is as full as its tightest pool, and takes no request longer than it may") {
+  CachePlan several{.pool = 1'000_B,
+                    .bytes_per_block = 4_B,
+                    .blocks = 101_blocks,
+                    .sentinels = 1_blocks,
+                    .options = {.block = 2_tokens, .max_length = 60_tokens},
+                    .groups = {},
+                    .footprint = {.groups = {full_group(2_tokens, 0), fixed_group(1_blocks, 1)}},
+                    .more_pools = {{.name = "states", .bytes_per_block = 100_B, .blocks = 5_blocks}}};
+  REQUIRE(several.usable() == 100_blocks);
+  REQUIRE(several.lost_in_pool() == 1'000_B - 404_B - 500_B);
+  REQUIRE(several.reserved(20_tokens) == 140_B);
+  REQUIRE(several.at(20_tokens).requests == 5);
+  REQUIRE(std::string{several.at(20_tokens).pool} == "states");
+  REQUIRE(several.at(50_tokens).requests == 4);
+  REQUIRE(several.at(50_tokens).trail.result() == 200);
+  REQUIRE(std::string{several.at(50_tokens).pool} == "cache");
+  REQUIRE(several.at(61_tokens).requests == 0);
+  REQUIRE(several.at(61_tokens).binds == Binds::max_length);
+  REQUIRE(several.longest() == 60_tokens);
+  several.options.max_length = Tokens::max();
+  REQUIRE(several.longest() == 200_tokens);
+}
+
 TEST_CASE("the inverses invert: bytes for n requests hold exactly n, and the longest is the longest") {
   for (CacheSpec const& spec : {static_cast<CacheSpec>(llama_8b), gemma3_27b, qwen3_next})
     for (std::uint64_t block : {1U, 16U, 64U})
@@ -103,6 +127,8 @@ TEST_CASE("the inverses invert: bytes for n requests hold exactly n, and the lon
 TEST_CASE("a hybrid's blocks are common to its groups, and nothing is lost between them") {
   CachePlan const gemma = plan(gemma3_27b, 30_GiB, {.block = 16_tokens, .in_flight = 8'192_tokens});
   REQUIRE(gemma.groups.size() == 2);
+  REQUIRE(gemma.groups[0].layers == 52);
+  REQUIRE(gemma.groups[1].layers == 10);
   REQUIRE(gemma.bytes_per_block == Bytes{2 * 16 * 128 * 2 * 16} * 2);  // of two layers: 62 = 2 x (26 + 5)
   REQUIRE(gemma.resident(5'000_tokens) == kv_bytes(gemma3_27b, 5'000_tokens));
   REQUIRE(gemma.reserved(131'072_tokens) == Bytes{16 * 8'192} * (10 * 8'192) + Bytes{16 * 8'192} * 52 * ((1'023 + 8'192 + 15 + 15) / 16));
@@ -155,6 +181,7 @@ TEST_CASE("a bad plan is refused and holds nothing") {
   REQUIRE(complains_about(check(llama_8b, PlanOptions{.block = 0_tokens}), ".block"));
   REQUIRE(complains_about(check(llama_8b, PlanOptions{.in_flight = 0_tokens}), ".in_flight"));
   REQUIRE(complains_about(check(llama_8b, PlanOptions{.max_requests = 0}), ".max_requests"));
+  REQUIRE(complains_about(check(llama_8b, PlanOptions{.max_length = 0_tokens}), ".max_length"));
   REQUIRE(complains_about(check(CacheSpec{.layers = 4 * no_cache(), .dtype = bf16}, PlanOptions{}), ".layers"));
   LayerList windows;
   for (std::uint64_t i = 1; i <= 9; ++i) windows.append(sliding_window({.kv_heads = 8, .head_dim = 64}, Tokens{i * 100}));

@@ -116,7 +116,8 @@ TEST_CASE("every reason, outcome, event and binding has a name of its own") {
   for (auto const event : {EventKind::step_begun, EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted,
                            EventKind::completed, EventKind::cancelled})
     REQUIRE(name_of(event) != "unknown");
-  for (auto const binds : {Binds::cache_bytes, Binds::max_requests, Binds::one_request, Binds::no_cache_bytes}) REQUIRE(name_of(binds) != "unknown");
+  for (auto const binds : {Binds::cache_bytes, Binds::max_requests, Binds::max_length, Binds::one_request, Binds::no_cache_bytes})
+    REQUIRE(name_of(binds) != "unknown");
   for (auto const outcome : {Outcome::rejected, Outcome::queued, Outcome::admitted}) REQUIRE(name_of(outcome) != "unknown");
   for (auto const keeps : {Keeps::everything, Keeps::window, Keeps::chunk, Keeps::fixed}) REQUIRE(name_of(keeps) != "unknown");
 }

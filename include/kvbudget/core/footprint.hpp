@@ -20,6 +20,13 @@ inline constexpr std::size_t max_groups = 8;
 
 enum class Keeps : std::uint8_t { everything, window, chunk, fixed };
 
+/// A runtime's own bound on what a sequence of L tokens can hold, where it is not the exact one: ceil(min(L, tokens) / b) + blocks.
+/// vLLM's for a window (vllm.md B2): {.tokens = W - 1 + F, .blocks = 1}.
+struct Bound {
+  Tokens tokens{};  // 0: the exact bound
+  Blocks blocks{};
+};
+
 struct CacheGroup {
   Keeps keeps{Keeps::everything};
   std::uint32_t pool{};               // which pool the blocks come from
@@ -27,6 +34,7 @@ struct CacheGroup {
   Tokens span{};                      // tokens of the window or of the chunk
   Blocks fixed{};                     // blocks per sequence, whatever its length
   std::uint64_t blocks_per_entry{1};  // pool blocks behind one block of tokens: the layers, where a pool block is a layer's
+  Bound bound{};                      // a runtime's own, instead of the exact one
 
   /// Blocks held by a sequence of t tokens, of which the last step computed `in_flight`. Tokens out of the window are
   /// given back only once no step in flight can still read them.
@@ -40,11 +48,12 @@ struct CacheGroup {
   constexpr Blocks most(Tokens length, Tokens in_flight) const {
     if (keeps == Keeps::fixed) return fixed * blocks_per_entry;
     if (length.saturated()) return Blocks::max();
-    return blocks_for(min(length, most_tokens(in_flight)), block) * blocks_per_entry;
+    return (blocks_for(min(length, most_tokens(in_flight)), block) + bound.blocks) * blocks_per_entry;
   }
 
   /// The most tokens whose blocks are held: what the window or chunk keeps, what is in flight, and the ends of blocks.
   constexpr Tokens most_tokens(Tokens in_flight) const {
+    if (bound.tokens != Tokens{}) return bound.tokens;
     if (keeps == Keeps::window) return span - Tokens{1} + in_flight + block - Tokens{1};
     if (keeps == Keeps::chunk) return span - Tokens{1} + in_flight + misalignment();
     return Tokens::max();

@@ -13,7 +13,7 @@
 
 namespace kvbudget::inline v1 {
 
-enum class Operation : std::uint8_t { start, subtract, share_down, multiply, divide_down, divide_up, at_most };
+enum class Operation : std::uint8_t { start, add, subtract, share_down, multiply, divide_down, divide_up, at_most };
 enum class Unit : std::uint8_t { number, bytes, tokens, blocks, requests, millionths };
 
 struct Step {
@@ -38,11 +38,13 @@ struct Trail {
   constexpr void start(char const* label, Tokens amount) { start(label, amount.count, Unit::tokens); }
   constexpr void start(char const* label, Blocks amount) { start(label, amount.count, Unit::blocks); }
 
+  constexpr void add(char const* label, Bytes amount) { add(label, amount.count, Unit::bytes); }
+  constexpr void add(char const* label, Blocks amount) { add(label, amount.count, Unit::blocks); }
+  constexpr void add(char const* label, Tokens amount) { add(label, amount.count, Unit::tokens); }
+
   /// Takes an amount of the same unit away; nothing is left where there is less than that.
-  constexpr void subtract(char const* label, Bytes amount) {
-    std::uint64_t const short_by = saturating_subtract(amount.count, result());
-    write(label, Operation::subtract, amount.count, Unit::bytes, saturating_subtract(result(), amount.count), unit(), short_by);
-  }
+  constexpr void subtract(char const* label, Bytes amount) { subtract(label, amount.count, Unit::bytes); }
+  constexpr void subtract(char const* label, Blocks amount) { subtract(label, amount.count, Unit::blocks); }
   constexpr void share_down(char const* label, Percent share) {
     write(label, Operation::share_down, share.millionths, Unit::millionths, kvbudget::share_down(share, Bytes{result()}).count, unit());
   }
@@ -63,6 +65,11 @@ struct Trail {
   }
 
  private:
+  constexpr void add(char const* label, std::uint64_t amount, Unit in) { write(label, Operation::add, amount, in, saturating_add(result(), amount), unit()); }
+  constexpr void subtract(char const* label, std::uint64_t amount, Unit in) {
+    std::uint64_t const short_by = saturating_subtract(amount, result());
+    write(label, Operation::subtract, amount, in, saturating_subtract(result(), amount), unit(), short_by);
+  }
   constexpr void start(char const* label, std::uint64_t amount, Unit in) { write(label, Operation::start, amount, in, amount, in); }
   constexpr void write(char const* label, Operation operation, std::uint64_t operand, Unit operand_unit, std::uint64_t result, Unit unit,
                        std::uint64_t short_by = 0) {

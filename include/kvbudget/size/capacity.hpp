@@ -5,7 +5,8 @@
 // a multiple of, so a model of one group has blocks of all its layers, as vLLM prints them. Llama-3.1-8B, 64 GiB, blocks of
 // 16 tokens: 32'768 blocks of 2 MiB, 512 blocks for 8'192 tokens, 64 requests.
 // Three numbers that are never one: resident() is what a sequence holds, reserved() what must be free to admit it, and
-// tokens a runtime prints are that runtime's own (size/vllm.hpp and its neighbours). All figures are one rank's.
+// tokens a runtime prints are that runtime's own. All figures are one rank's.
+// CachePlan is the one shape of answer: plan() fills it by the general rules, size/vllm.hpp and its neighbours by a runtime's.
 #pragma once
 
 #include <kvbudget/size/device.hpp>
@@ -17,6 +18,7 @@ struct PlanOptions {
   Tokens block{1};                              // entries of one block: tokens, unless entries are compressed
   Tokens in_flight{Tokens::max()};              // most tokens of a sequence one step computes: windowed layers keep them, too
   std::uint64_t max_requests{saturated_count};  // the runtime's limit on running sequences, if any
+  Tokens max_length{Tokens::max()};             // the longest request the runtime takes, if it has a limit
 };
 
 /// Layers that keep the same tokens.
@@ -24,6 +26,9 @@ struct GroupPlan {
   CacheGroup group{};
   Bytes entry{};  // of all its layers; of a fixed group, all it keeps for a sequence
   std::uint32_t tokens_per_entry{1};
+  std::uint32_t layers{};
+  Bytes page{};     // one block as it is laid out: of all the layers here, of one layer where a runtime's pages are
+  Bytes padding{};  // what no layer fills, of the pool blocks behind one block of tokens
 
   constexpr Bytes resident(Tokens length) const {
     if (group.keeps == Keeps::fixed) return entry;
@@ -34,6 +39,7 @@ struct GroupPlan {
 enum class Binds : std::uint8_t {
   cache_bytes,    // another request does not fit in the blocks
   max_requests,   // the limit on running sequences is reached first
+  max_length,     // the runtime takes no request of this length
   one_request,    // not even one request of this length fits
   no_cache_bytes  // nothing, or not one block, is left for the cache
 };
@@ -42,51 +48,92 @@ enum class Binds : std::uint8_t {
 struct RequestCapacity {
   Tokens length{};
   std::uint64_t requests{};
-  Tokens context_tokens{};  // requests x length: the context served; a window caches fewer
-  Blocks blocks_per_request{};
-  Bytes resident{};  // a request holds this
-  Bytes reserved{};  // this must be free to admit it: whole blocks, and what is in flight in windowed layers
-  Blocks unused{};   // blocks beside the last request
+  Tokens context_tokens{};      // requests x length: the context served; a window caches fewer
+  char const* pool{""};         // the pool that leaves room for fewest
+  Blocks blocks_per_request{};  // of that pool
+  Bytes resident{};             // a request holds this
+  Bytes reserved{};             // this must be free to admit it: whole blocks, and what is in flight in windowed layers
+  Blocks unused{};              // blocks of that pool beside the last request
   Binds binds{};
   Trail trail{};
 };
 
+/// Blocks of one size.
+struct PoolPlan {
+  char const* name{"cache"};
+  Bytes bytes_per_block{};
+  Blocks blocks{};
+  Blocks sentinels{};  // blocks of these that are never handed out: vLLM's null block
+
+  constexpr Blocks usable() const { return blocks - sentinels; }
+  constexpr Bytes bytes() const { return bytes_per_block * blocks.count; }
+};
+
+/// What fits, and why. Pool 0 is spelled out, as in AdmissionLimits; a runtime that cuts its memory into several has more.
 struct CachePlan {
   Bytes pool{};  // bytes for the cache
   Bytes bytes_per_block{};
   Blocks blocks{};
+  Blocks sentinels{};
   PlanOptions options{};
   InplaceVector<GroupPlan, max_groups> groups{};
-  Footprint footprint{};  // for admission: gate{{.capacity = plan.blocks, .footprint = plan.footprint}}
+  Footprint footprint{};                                // for admission: gate{{.capacity = plan.usable(), .footprint = plan.footprint}}
+  InplaceVector<PoolPlan, max_pools - 1> more_pools{};  // pools 1, 2, ... of the footprint
+  Trail trail{};                                        // how the blocks of pool 0 come about
 
-  /// What the pool loses because it is cut into whole blocks.
-  constexpr Bytes lost_in_pool() const { return pool - bytes_per_block * blocks.count; }
+  constexpr std::uint32_t pools() const { return 1 + static_cast<std::uint32_t>(more_pools.size()); }
+  constexpr PoolPlan pool_at(std::uint32_t i) const {
+    return i == 0 ? PoolPlan{.bytes_per_block = bytes_per_block, .blocks = blocks, .sentinels = sentinels} : more_pools[i - 1];
+  }
+
+  /// Blocks of pool 0 that requests can have.
+  constexpr Blocks usable() const { return pool_at(0).usable(); }
+
+  /// What of the bytes for the cache no block of any pool takes.
+  constexpr Bytes lost_in_pool() const {
+    Bytes left = pool;
+    for (std::uint32_t i = 0; i < pools(); ++i) left -= pool_at(i).bytes();
+    return left;
+  }
 
   constexpr Bytes resident(Tokens length) const {
     Bytes sum{};
     for (auto const& group : groups) sum += group.resident(length);
     return sum;
   }
-  constexpr Blocks blocks_per_request(Tokens length) const { return footprint.most(0, length); }
-  constexpr Bytes reserved(Tokens length) const { return bytes_per_block * blocks_per_request(length).count; }
+  constexpr Blocks blocks_per_request(Tokens length, std::uint32_t of_pool = 0) const { return footprint.most(of_pool, length); }
+  constexpr Bytes reserved(Tokens length) const {
+    Bytes sum{};
+    for (std::uint32_t i = 0; i < pools(); ++i) sum += pool_at(i).bytes_per_block * blocks_per_request(length, i).count;
+    return sum;
+  }
 
   /// Requests of `length` tokens that fit side by side, and why not more.
   constexpr RequestCapacity at(Tokens length) const {
-    RequestCapacity result{.length = length, .blocks_per_request = blocks_per_request(length), .resident = resident(length), .reserved = reserved(length)};
-    Trail& trail = result.trail;
-    trail.start("bytes for the cache", pool);
-    trail.divide_down("bytes per block", bytes_per_block.count, Unit::bytes, Unit::blocks);
-    trail.divide_down("blocks per request", result.blocks_per_request.count, Unit::blocks, Unit::requests);
-    std::uint64_t const fit = trail.result();
-    trail.at_most("limit on running requests", options.max_requests);
-    result.requests = trail.result();
-    trail.multiply("tokens of context", length.count, Unit::tokens, Unit::tokens);
-    result.context_tokens = {trail.result()};
-    result.unused = blocks - result.blocks_per_request * result.requests;
-    result.binds = blocks == Blocks{}      ? Binds::no_cache_bytes
-                   : fit == 0              ? Binds::one_request
-                   : result.requests < fit ? Binds::max_requests
-                                           : Binds::cache_bytes;
+    std::uint32_t const tightest = tightest_pool(length);
+    PoolPlan const of = pool_at(tightest);
+    RequestCapacity result{.length = length,
+                           .pool = of.name,
+                           .blocks_per_request = blocks_per_request(length, tightest),
+                           .resident = resident(length),
+                           .reserved = reserved(length)};
+    Trail& steps = result.trail = tightest == 0 ? trail : Trail{};
+    if (steps.steps.empty()) steps.start(of.name, of.blocks);
+    if (of.sentinels != Blocks{}) steps.subtract("never handed out", of.sentinels);
+    steps.divide_down("blocks per request", result.blocks_per_request.count, Unit::blocks, Unit::requests);
+    std::uint64_t const fit = steps.result();
+    steps.at_most("limit on running requests", options.max_requests);
+    std::uint64_t const run = steps.result();
+    if (length > options.max_length) steps.at_most("limit on a request's length", 0);
+    result.requests = steps.result();
+    steps.multiply("tokens of context", length.count, Unit::tokens, Unit::tokens);
+    result.context_tokens = {steps.result()};
+    result.unused = of.usable() - result.blocks_per_request * result.requests;
+    result.binds = of.usable() == Blocks{}       ? Binds::no_cache_bytes
+                   : length > options.max_length ? Binds::max_length
+                   : fit == 0                    ? Binds::one_request
+                   : run < fit                   ? Binds::max_requests
+                                                 : Binds::cache_bytes;
     return result;
   }
 
@@ -94,8 +141,11 @@ struct CachePlan {
   constexpr Tokens longest() const {
     Tokens low{0}, high{std::uint64_t{1} << 48};
     auto const fits = [&](Tokens length) {
-      Blocks const need = blocks_per_request(length);
-      return need <= blocks && !need.saturated();
+      for (std::uint32_t i = 0; i < pools(); ++i) {
+        Blocks const need = blocks_per_request(length, i);
+        if (need > pool_at(i).usable() || need.saturated()) return false;
+      }
+      return length <= options.max_length;
     };
     if (!fits(Tokens{1})) return {};
     if (fits(high)) return Tokens::max();
@@ -108,22 +158,38 @@ struct CachePlan {
 
   /// How one group's blocks per request come about; its result is that group's share of blocks_per_request().
   constexpr Trail explain(GroupPlan const& of, Tokens length) const {
-    Trail trail{};
+    Trail steps{};
     CacheGroup const& group = of.group;
     if (group.keeps == Keeps::fixed) {
-      trail.start("states of a request", group.fixed);
+      steps.start("states of a request", group.fixed);
     } else {
-      trail.start("tokens of a request", length);
-      trail.at_most(group.keeps == Keeps::window ? "the window, in flight, block ends" : "the chunk, in flight, block ends",
+      steps.start("tokens of a request", length);
+      steps.at_most(group.bound.tokens != Tokens{} ? "what the runtime keeps room for"
+                    : group.keeps == Keeps::window ? "the window, in flight, block ends"
+                                                   : "the chunk, in flight, block ends",
                     group.most_tokens(options.in_flight).count);
-      trail.divide_up("tokens per block", group.block.count, Unit::tokens, Unit::blocks);
+      steps.divide_up("tokens per block", group.block.count, Unit::tokens, Unit::blocks);
+      if (group.bound.blocks != Blocks{}) steps.add("and, by the runtime's rule", group.bound.blocks);
     }
-    if (group.blocks_per_entry != 1) trail.multiply("pool blocks behind one", group.blocks_per_entry, Unit::blocks, Unit::blocks);
-    return trail;
+    if (group.blocks_per_entry != 1) steps.multiply("pool blocks behind one", group.blocks_per_entry, Unit::blocks, Unit::blocks);
+    return steps;
   }
 
   /// Bytes that `requests` requests of `length` tokens need: the inverse of at().
   constexpr Bytes bytes_for(std::uint64_t requests, Tokens length) const { return reserved(length) * requests; }
+
+ private:
+  /// The pool that leaves room for fewest requests.
+  constexpr std::uint32_t tightest_pool(Tokens length) const {
+    std::uint32_t tightest = 0;
+    auto const room_in = [&](std::uint32_t i) {
+      Blocks const need = blocks_per_request(length, i);
+      return need == Blocks{} ? saturated_count : floor_div(pool_at(i).usable().count, need.count);
+    };
+    for (std::uint32_t i = 1; i < pools(); ++i)
+      if (room_in(i) < room_in(tightest)) tightest = i;
+    return tightest;
+  }
 };
 
 /// Every complaint about planning options.
@@ -133,11 +199,21 @@ constexpr Complaints check(PlanOptions const& options) {
     complaints.push_back({".block", options.block.count, "1 to 1048576 tokens", "give the tokens of one block, for example 16"});
   if (options.in_flight == Tokens{})
     complaints.push_back({".in_flight", 0, "1 token or more", "give the most tokens one step computes (max_num_batched_tokens)"});
+  if (options.max_length == Tokens{})
+    complaints.push_back({".max_length", 0, "1 token or more", "give the longest request the runtime takes, or leave it out"});
   if (options.max_requests == 0) complaints.push_back({".max_requests", 0, "1 request or more", "give the limit on running sequences, or leave it out"});
   return complaints;
 }
 
 namespace detail {
+
+constexpr bool keep_alike(Part const& a, Part const& b) { return a.keeps == b.keeps && a.span == b.span && a.tokens_per_entry == b.tokens_per_entry; }
+
+constexpr bool first_of_its_group(Layer const& layer, Part const& part) {
+  for (auto const& earlier : layer.parts)
+    if (keep_alike(earlier, part)) return &earlier == &part;
+  return true;
+}
 
 constexpr GroupPlan& group_for(CachePlan& plan, Part const& part) {
   for (auto& known : plan.groups)
@@ -178,16 +254,23 @@ constexpr CachePlan plan(CacheSpec const& spec, Bytes pool, PlanOptions const& o
   for (std::size_t i = 0; i < spec.layers.palette.size(); ++i) {
     for (auto const& part : spec.layers.palette[i].parts) {
       Bytes const of_a_layer = part.entry_bytes(spec.dtype) * (part.keeps == Keeps::fixed ? part.entries : 1);
-      detail::group_for(plan, part).entry += of_a_layer * spec.layers.count_of(i);
+      GroupPlan& group = detail::group_for(plan, part);
+      group.entry += of_a_layer * spec.layers.count_of(i);
+      if (detail::first_of_its_group(spec.layers.palette[i], part)) group.layers += static_cast<std::uint32_t>(spec.layers.count_of(i));
     }
   }
   std::uint64_t unit = 0;
-  for (auto const& group : plan.groups) unit = detail::greatest_common_divisor(detail::block_bytes(plan, group).count, unit);
+  for (auto& group : plan.groups) {
+    group.page = detail::block_bytes(plan, group);
+    unit = detail::greatest_common_divisor(group.page.count, unit);
+  }
   plan.bytes_per_block = {unit};
-  plan.blocks = {floor_div(pool.count, unit)};
+  plan.trail.start("bytes for the cache", pool);
+  plan.trail.divide_down("bytes per block", unit, Unit::bytes, Unit::blocks);
+  plan.blocks = plan.trail.blocks();
   plan.footprint = {.groups = {}, .in_flight = options.in_flight};
   for (auto& group : plan.groups) {
-    group.group.blocks_per_entry = floor_div(detail::block_bytes(plan, group).count, unit);
+    group.group.blocks_per_entry = floor_div(group.page.count, unit);
     plan.footprint.groups.push_back(group.group);
   }
   return plan;

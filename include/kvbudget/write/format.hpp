@@ -90,6 +90,8 @@ constexpr std::string_view sign_of(Operation operation) {
   switch (operation) {
     case Operation::start:
       return "  ";
+    case Operation::add:
+      return "+ ";
     case Operation::subtract:
       return "- ";
     case Operation::share_down:

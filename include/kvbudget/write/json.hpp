@@ -57,8 +57,17 @@ void to_json(Json& json, GroupPlan const& group) {
   json = {{"keeps", name_of(group.group.keeps)},
           {"span_tokens", group.group.span},
           {"block_tokens", group.group.block},
+          {"layers", group.layers},
           {"entry_bytes", group.entry},
+          {"page_bytes", group.page},
+          {"padding_bytes_per_block", group.padding},
+          {"pool", group.group.pool},
           {"pool_blocks_per_block", group.group.blocks_per_entry}};
+}
+
+template <JsonValue Json>
+void to_json(Json& json, PoolPlan const& pool) {
+  json = {{"name", pool.name}, {"bytes_per_block", pool.bytes_per_block}, {"blocks", pool.blocks}, {"usable_blocks", pool.usable()}};
 }
 
 template <JsonValue Json>
@@ -66,11 +75,14 @@ void to_json(Json& json, CachePlan const& plan) {
   json = {{"pool_bytes", plan.pool},
           {"bytes_per_block", plan.bytes_per_block},
           {"blocks", plan.blocks},
+          {"usable_blocks", plan.usable()},
           {"block_tokens", plan.options.block},
           {"lost_in_pool_bytes", plan.lost_in_pool()},
           {"longest_request_tokens", plan.longest()},
-          {"groups", Json::array()}};
+          {"groups", Json::array()},
+          {"more_pools", Json::array()}};
   for (auto const& group : plan.groups) json["groups"].push_back(group);
+  for (auto const& pool : plan.more_pools) json["more_pools"].push_back(pool);
 }
 
 template <JsonValue Json>
@@ -78,6 +90,7 @@ void to_json(Json& json, RequestCapacity const& capacity) {
   json = {{"length", capacity.length},
           {"requests", capacity.requests},
           {"context_tokens", capacity.context_tokens},
+          {"pool", capacity.pool},
           {"blocks_per_request", capacity.blocks_per_request},
           {"resident_bytes_per_request", capacity.resident},
           {"reserved_bytes_per_request", capacity.reserved},

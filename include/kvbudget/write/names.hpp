@@ -90,6 +90,8 @@ constexpr std::string_view name_of(Binds binds) {
   switch (binds) {
     case Binds::cache_bytes:
       return "cache_bytes";
+    case Binds::max_length:
+      return "max_length";
     case Binds::max_requests:
       return "max_requests";
     case Binds::one_request:
@@ -118,6 +120,8 @@ constexpr std::string_view name_of(Operation operation) {
   switch (operation) {
     case Operation::start:
       return "start";
+    case Operation::add:
+      return "add";
     case Operation::subtract:
       return "subtract";
     case Operation::share_down:
