@@ -130,18 +130,22 @@ TEST_CASE("the trail's explanation is its result") {
   trail.share_down("usable", 90_percent);
   trail.subtract("weights", 16_GiB);
   REQUIRE(trail.bytes() == 56_GiB);
+  trail.add("graphs given back", 2_GiB);
   trail.divide_down("bytes per block", (2_MiB).count, Unit::bytes, Unit::blocks);
   trail.at_most("blocks", 100);
   trail.multiply("tokens per block", 16, Unit::tokens, Unit::tokens);
   REQUIRE(trail.result() == 1'600);
   REQUIRE(trail.unit() == Unit::tokens);
-  REQUIRE(trail.steps.size() == 6);
+  REQUIRE(trail.steps.size() == 7);
   for (std::size_t i = 1; i < trail.steps.size(); ++i) {  // every step follows from the one before
     auto const& step = trail.steps[i];
     auto const before = trail.steps[i - 1].result;
     switch (step.operation) {
       case Operation::start:
         FAIL("only the first step starts");
+        break;
+      case Operation::add:
+        REQUIRE(step.result == before + step.operand);
         break;
       case Operation::subtract:
         REQUIRE(step.result == before - step.operand);
