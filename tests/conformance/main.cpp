@@ -3,9 +3,7 @@
 // Compares what the library says with files of expected values, case by case and field by field. Prints every mismatch, then
 // the number of fields compared, and last "N cases: E exact, R refused, W wrong". Exit 1 when a case is wrong or more than N
 // are refused, 2 for a call that can't be run. --self-test changes one expected number in every case: none may then be exact.
-#include "gguf_kinds.hpp"
-#include "hf_config_kind.hpp"
-#include "report.hpp"
+#include "kinds.hpp"
 
 #include <charconv>
 #include <cstring>

@@ -1,7 +1,5 @@
 // Kind hf-config EXPECTED.jsonl: the facts of each config.json, as facts/hf_config.md defines them.
-#pragma once
-
-#include "report.hpp"
+#include "kinds.hpp"
 
 #include <kvbudget/read/hf_config.hpp>
 #include <kvbudget/size/estimate.hpp>
@@ -10,18 +8,18 @@
 
 namespace conformance {
 
-namespace hf {
+namespace {
 
 using namespace kvbudget;
 
-inline std::set<std::string> const not_facts{"file",       "model_id",   "model_type", "quality",       "text_path", "text_model_type",
-                                             "confidence", "derivation", "notes",      "notes_context", "alt"};
+std::set<std::string> const not_facts{"file",       "model_id",   "model_type", "quality",       "text_path", "text_model_type",
+                                      "confidence", "derivation", "notes",      "notes_context", "alt"};
 
-inline bool is_attention(Part const& part) {
+bool is_attention(Part const& part) {
   return part.kind == PartKind::key || part.kind == PartKind::value || part.kind == PartKind::latent || part.kind == PartKind::latent_rope;
 }
 
-inline bool has(Layer const& layer, PartKind kind, Keeps keeps) {
+bool has(Layer const& layer, PartKind kind, Keeps keeps) {
   for (auto const& part : layer.parts)
     if (part.kind == kind && part.keeps == keeps) return true;
   return false;
@@ -44,7 +42,7 @@ std::uint64_t count(LayerList const& layers, Test test) {
 }
 
 /// Every fact the reader states of a model, by the names of expected.jsonl.
-inline Json facts(read::HfModel const& model) {
+Json facts_of(read::HfModel const& model) {
   LayerList const& layers = model.spec.layers;
   auto const per_token = [&](Part const& part) { return static_cast<double>(part.entry_bytes(bf16).count) / part.tokens_per_entry; };
   auto const elements = [](Part const& part) { return double{1} * part.heads * part.width; };
@@ -141,23 +139,23 @@ inline Json facts(read::HfModel const& model) {
   return facts;
 }
 
-}  // namespace hf
+}  // namespace
 
-inline Cases hf_config(Options const& options) {
+Cases hf_config(Options const& options) {
   return each_file(options, [&](std::string const& file, Json& expected, Case& one) {
     one.name = expected.at("file").get<std::string>();
     auto const path = std::filesystem::path{file}.parent_path() / one.name;
     if (!std::filesystem::exists(path)) throw std::runtime_error{path.string() + " is not there"};
-    if (options.self_test && !perturb(expected, hf::not_facts)) one.wrong("", "has no number to change");
+    if (options.self_test && !perturb(expected, not_facts)) one.wrong("", "has no number to change");
     auto const model = kvbudget::read::try_hf_config(path, {.cache_dtype = kvbudget::bf16});
     if (!model) {
       one.refusal = model.refusal().message();
       return;
     }
-    Json facts = hf::facts(*model);
+    Json facts = facts_of(*model);
     // the dtype of a state is stated for the gated delta nets only
     if (expected.contains("state_per_layer") && !expected["state_per_layer"].contains("ssm_dtype")) facts["state_per_layer"].erase("ssm_dtype");
-    one.compare_all(expected, facts, hf::not_facts);
+    one.compare_all(expected, facts, not_facts);
   });
 }
 

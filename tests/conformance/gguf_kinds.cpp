@@ -1,7 +1,5 @@
 // Kinds gguf-parse EXPECTED.jsonl and gguf-models MODELS.jsonl GGUF_DIR.
-#pragma once
-
-#include "report.hpp"
+#include "kinds.hpp"
 
 #include <kvbudget/read/gguf_model.hpp>
 
@@ -11,7 +9,7 @@
 namespace conformance {
 
 /// The real parser's verdict on each file, and what it found. A file that only an overflow of its own lets it accept is refused here.
-inline Cases gguf_parse(Options const& options) {
+Cases gguf_parse(Options const& options) {
   static std::set<std::string> const not_facts{"file", "messages"};
   return each_file(options, [&](std::string const& file, Json& expected, Case& one) {
     one.name = expected.at("file").get<std::string>();
@@ -33,7 +31,9 @@ inline Cases gguf_parse(Options const& options) {
 }
 
 /// One number where all layers agree, else a list, as llama.cpp prints it.
-inline std::string printed(std::vector<std::uint64_t> const& values) {
+namespace {
+
+std::string printed(std::vector<std::uint64_t> const& values) {
   bool const alike = std::all_of(values.begin(), values.end(), [&](auto value) { return value == values.front(); });
   if (alike && !values.empty()) return std::to_string(values.front());
   std::string text;
@@ -41,7 +41,7 @@ inline std::string printed(std::vector<std::uint64_t> const& values) {
   return text + "]";
 }
 
-inline Json gguf_facts(kvbudget::read::GgufModel const& model) {
+Json gguf_facts(kvbudget::read::GgufModel const& model) {
   Json facts;
   auto const say = [&](char const* name, std::uint64_t value) { facts[name] = std::to_string(value); };
   say("n_ctx_train", model.context.count);
@@ -68,7 +68,9 @@ inline Json gguf_facts(kvbudget::read::GgufModel const& model) {
   return facts;
 }
 
-inline Cases gguf_models(Options const& options) {
+}  // namespace
+
+Cases gguf_models(Options const& options) {
   if (options.files.size() != 2) throw std::runtime_error{"gguf-models takes MODELS.jsonl and GGUF_DIR"};
   static std::set<std::string> const known{"model", "arch", "gguf", "print_info", "note"};
   static std::set<std::string> const not_facts{"arch", "n_embd", "n_head", "n_rot", "ssm_dt_rank"};

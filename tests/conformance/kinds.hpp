@@ -1,0 +1,12 @@
+// The conformance kinds: each compares what the library says with a file of expected values.
+#pragma once
+
+#include "report.hpp"
+
+namespace conformance {
+
+Cases hf_config(Options const& options);
+Cases gguf_models(Options const& options);
+Cases gguf_parse(Options const& options);
+
+}  // namespace conformance
