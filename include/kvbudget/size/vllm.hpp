@@ -369,17 +369,21 @@ constexpr Plan plan(std::vector<RankLayers> const& ranks, Options const& options
   return plan;
 }
 
-/// The same for a model: `available` bytes on every rank.
-constexpr Plan plan(CacheSpec const& model, Bytes available, Options const& options) {
-  ModelLayers const stages = layers_of(model, options);
-  if (!stages.complaints.empty()) {
-    Plan refused = plan(std::vector<RankLayers>{}, options);
-    refused.complaints = stages.complaints;
-    return refused;
-  }
+/// The same for a model: bytes for the cache on the ranks of each stage.
+constexpr Plan plan(CacheSpec const& model, std::vector<Bytes> const& available, Options const& options) {
+  ModelLayers stages = layers_of(model, options);
+  if (stages.complaints.empty() && available.size() != stages.stages.size())
+    stages.complaints.push_back({".available", available.size(), "one amount of bytes for each pipeline stage", "give every stage's bytes"});
   std::vector<RankLayers> ranks;
-  for (auto const& layers : stages.stages) ranks.push_back({layers, available});
-  return plan(ranks, stages.options);
+  for (std::size_t i = 0; i < available.size() && stages.complaints.empty(); ++i) ranks.push_back({std::move(stages.stages[i]), available[i]});
+  Plan result = plan(ranks, stages.options);
+  if (!stages.complaints.empty()) result.complaints = stages.complaints;
+  return result;
+}
+
+/// The same with `available` bytes on every rank.
+constexpr Plan plan(CacheSpec const& model, Bytes available, Options const& options) {
+  return plan(model, std::vector<Bytes>(options.pipeline_parallel < max_stages ? options.pipeline_parallel : max_stages, available), options);
 }
 
 }  // namespace kvbudget::inline v1::vllm

@@ -303,7 +303,7 @@ constexpr std::vector<LayerSpec> specs_of(LayerList const& layers, std::size_t f
   std::vector<LayerSpec> specs;
   CacheDType const dtype = meant(how.options.kv_cache_dtype, how.model_dtype);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    bool const skipped = !layers[i].draft && is_skipped(first + i, of_model, hybrid, dtype);
+    bool const skipped = how.options.skip_boundary_layers && !layers[i].draft && is_skipped(first + i, of_model, hybrid, dtype);
     append_layer(specs, layers[i], skipped ? CacheDType::automatic : dtype, how);
   }
   return specs;

@@ -20,6 +20,7 @@ struct Options {
   std::uint32_t pipeline_parallel{1};
   std::uint32_t decode_context_parallel{1};
   CacheDType kv_cache_dtype{};
+  bool skip_boundary_layers{true};        // A6: turboquant leaves the first and last two layers as they are
   Tokens block_size{};                    // 0: as the attention backend has it (A14)
   Tokens kernel_block{16};                // the backend's smallest block (A13, A14)
   Tokens max_num_batched_tokens{8'192};   // default_max_num_batched_tokens() says vLLM's default for a device
