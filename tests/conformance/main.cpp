@@ -14,10 +14,7 @@ namespace {
 using namespace conformance;
 
 std::map<std::string, std::function<Cases(Options const&)>> const kinds{
-    {"hf-config", hf_config},
-    {"gguf-models", gguf_models},
-    {"gguf-parse", gguf_parse},
-    {"vllm-sizing", vllm_sizing},
+    {"hf-config", hf_config}, {"gguf-models", gguf_models}, {"gguf-parse", gguf_parse}, {"vllm-sizing", vllm_sizing}, {"logs-hybrid", logs_hybrid},
 };
 
 int usage(std::string const& wrong) {

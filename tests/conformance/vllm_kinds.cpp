@@ -1,10 +1,13 @@
 // Kind vllm-sizing FILE: what vLLM's own code made of each row's cache specs and flags (golden/README.md says what is compared).
+// Kind logs-hybrid FILE: what public vLLM logs print of hybrid models. A prediction is right if some number of bytes inside the
+// rounding of the printed memory gives the printed figures; each block count the row names must.
 #include "kinds.hpp"
 
 #include <kvbudget/kvbudget.hpp>
 #include <kvbudget/size/vllm.hpp>
 #include <kvbudget/write/vllm.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace conformance {
@@ -259,10 +262,130 @@ void vllm_case(Json& row, Case& one, bool self_test) {
   compare_general_shape(plan, options, one);
 }
 
+// ---- logs-hybrid ----
+
+/// A log's layers: "full" and "swa" [layers, kv heads, head dim(, window)], "gdn" [layers, v heads, k heads], "m2" [layers, heads,
+/// head dim, state, groups, state element bytes]; a gated delta net's heads are 128 wide (facts/vllm.md J6).
+CacheSpec hybrid_model(Json const& spec) {
+  CacheSpec model{.dtype = bf16};
+  for (auto const& item : spec.items()) {
+    auto const number = [&](std::size_t i) { return item.value().at(i).get<std::uint32_t>(); };
+    if (item.key() == "mbt" || item.key() == "spec") continue;
+    Layer layer{};
+    if (item.key() == "full")
+      layer = full_attention({.kv_heads = number(1), .head_dim = number(2)});
+    else if (item.key() == "swa")
+      layer = sliding_window({.kv_heads = number(1), .head_dim = number(2)}, Tokens{number(3)});
+    else if (item.key() == "gdn")
+      layer = recurrent(
+          {.conv = {.heads = 128 * (2 * number(2) + number(1)), .width = 3, .dtype = bf16}, .state = {.heads = number(1), .width = 128 * 128, .dtype = fp32}});
+    else if (item.key() == "m2")
+      layer = recurrent({.conv = {.heads = number(1) * number(2) + 2 * number(4) * number(3), .width = 3, .dtype = bf16},
+                         .state = {.heads = number(1), .width = number(2) * number(3), .dtype = bytes_per_element(number(5))}});
+    else
+      throw std::runtime_error{"layers without a meaning: " + item.key()};
+    model.layers.append({layer, number(0)});
+  }
+  return model;
+}
+
+vllm::Options options_of_log(Json const& row) {
+  Json const& spec = row.at("spec");
+  return {.max_model_len = Tokens{row.at("max_model_len").get<std::uint64_t>()},
+          .tensor_parallel = row.at("tp").get<std::uint32_t>(),
+          .kv_cache_dtype = row.at("kv_elem_bytes") == 1 ? vllm::CacheDType::fp8 : vllm::CacheDType::automatic,
+          .max_num_batched_tokens = Tokens{spec.value("mbt", std::uint64_t{8'192})},
+          .async_scheduling = false,
+          .enable_prefix_caching = row.at("prefix_caching"),
+          .num_speculative_tokens = spec.value("spec", 0U),
+          .release = row.at("new_print").get<bool>() ? vllm::Release::current : vllm::Release::v1_until_0_20};
+}
+
+/// The bytes that "12.94 GiB" may stand for.
+std::pair<double, double> rounding_interval(std::string const& printed) {
+  auto const point = printed.find('.'), unit = printed.find(" GiB");
+  if (point == std::string::npos || unit == std::string::npos) throw std::runtime_error{"memory without a meaning: " + printed};
+  double half = 0.5;
+  for (auto i = point + 1; i < unit; ++i) half /= 10;
+  if (unit - point == 2) half = 0.005;  // Python's "7.0" is 7.00
+  double const gib = std::stod(printed);
+  return {(gib - half) * 1'073'741'824, (gib + half) * 1'073'741'824};
+}
+
+/// Attention's block, or full and sliding ones; how much states are padded; the pool.
+Json solution_of(vllm::Plan const& plan, vllm::Options const& options) {
+  Json solution{{"block_bytes", plan.bytes_per_block.count},
+                {"groups", plan.layer_groups.size()},
+                {"blocks_per_request", plan.blocks_per_request(options.max_model_len).count}};
+  for (auto const& group : plan.layer_groups) {
+    auto const& spec = group.members[0];
+    if (spec.kind == vllm::SpecKind::full_attention) solution["attention_block"] = solution["full_block"] = spec.block.count;
+    if (spec.kind == vllm::SpecKind::sliding_window) solution["swa_block"] = spec.block.count;
+    if (spec.kind != vllm::SpecKind::mamba) continue;
+    double const state = static_cast<double>(vllm::state_bytes(spec).count);
+    solution["mamba_pad_pct"] = std::stod(fmt::format("{:.2f}", 100 * (static_cast<double>(vllm::page_bytes(spec).count) - state) / state));
+  }
+  return solution;
+}
+
+void logs_hybrid_case(Json& row, Case& one, bool self_test) {
+  static std::set<std::string> const known{"id",
+                                           "model",
+                                           "version",
+                                           "tp",
+                                           "kv_elem_bytes",
+                                           "spec",
+                                           "prefix_caching",
+                                           "new_print",
+                                           "available",
+                                           "max_model_len",
+                                           "printed_tokens",
+                                           "printed_concurrency",
+                                           "need",
+                                           "solved",
+                                           "url"};
+  one.name = row.at("id").get<std::string>() + " " + row.at("model").get<std::string>();
+  for (auto const& item : row.items())
+    if (!known.contains(item.key())) one.wrong(item.key(), "a field that is not compared");
+  if (self_test) row["printed_tokens"] = row["printed_tokens"].get<std::uint64_t>() + 1;
+  CacheSpec const model = hybrid_model(row.at("spec"));
+  auto options = options_of_log(row);
+  options.num_gpu_blocks_override = Blocks{std::uint64_t{1} << 30};
+  auto const layout = vllm::plan(model, Bytes{}, options);
+  if (layout.refused()) return one.wrong("", vllm::why(layout));
+
+  auto const concurrency = row.at("printed_concurrency").at("x").get<std::string>();
+  double const of_a_request = static_cast<double>(layout.blocks_per_request(options.max_model_len).count);
+  auto const first = static_cast<std::uint64_t>((std::stod(concurrency) - 0.006) * of_a_request);
+  auto const last = static_cast<std::uint64_t>((std::stod(concurrency) + 0.006) * of_a_request) + 1;
+  Json counts = Json::array();
+  for (std::uint64_t blocks = first; blocks <= last; ++blocks) {
+    if (!row.at("available").is_null()) {
+      auto const [low, high] = rounding_interval(row["available"].get<std::string>());
+      double const bytes = static_cast<double>((layout.bytes_per_block * blocks).count);
+      if (bytes > high || bytes + static_cast<double>(layout.bytes_per_block.count) <= low) continue;
+    }
+    options.num_gpu_blocks_override = Blocks{blocks};
+    auto const plan = vllm::plan(model, Bytes{}, options);
+    bool const prints =
+        plan.printed_tokens.count == row.at("printed_tokens").get<std::uint64_t>() && fmt::format("{:.2f}", plan.max_concurrency) == concurrency;
+    auto const& named = row.at("solved").at("num_blocks");
+    if (prints && std::find(named.begin(), named.end(), blocks) != named.end()) counts.push_back(blocks);
+  }
+  Json solution = solution_of(layout, options);
+  solution["num_blocks"] = counts;
+  one.compare("tokens_per_request", row["printed_concurrency"].at("tokens_per_request"), options.max_model_len.count);
+  one.compare_all(row.at("solved"), solution, {});
+}
+
 }  // namespace
 
 Cases vllm_sizing(Options const& options) {
   return each_file(options, [&](std::string const&, Json& row, Case& one) { vllm_case(row, one, options.self_test); });
+}
+
+Cases logs_hybrid(Options const& options) {
+  return each_file(options, [&](std::string const&, Json& row, Case& one) { logs_hybrid_case(row, one, options.self_test); });
 }
 
 }  // namespace conformance
