@@ -1,0 +1,127 @@
+// vLLM's flags on the estimate's command line.
+#pragma once
+
+#include "runtime.hpp"
+
+#include <kvbudget/write/vllm.hpp>
+
+namespace example {
+
+/// A word of a list, or an error that names the list.
+template <class Value>
+Value chosen(std::string const& option, std::string const& told, std::vector<std::pair<std::string, Value>> const& values) {
+  std::string accepted;
+  for (auto const& [name, value] : values) {
+    if (name == told) return value;
+    accepted += (accepted.empty() ? "" : ", ") + name;
+  }
+  throw kvbudget::read::Error{{"", option, told, accepted, "choose one of them"}};
+}
+
+struct VllmFlags {
+  kvbudget::vllm::Options options{};
+  std::string utilization = "0.92", kv_cache_memory, kv_cache_dtype = "auto", mamba_mode, release = "current";
+  std::uint64_t blocks_override{};
+  bool sync_scheduling{}, no_prefix_caching{}, auto_fit{};
+};
+
+inline void add_vllm_flags(CLI::App& app, VllmFlags& flags) {
+  auto& options = flags.options;
+  app.add_option("--gpu-memory-utilization", flags.utilization)->capture_default_str();
+  app.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory, "instead of what profiling leaves");
+  app.add_option("--kv-cache-dtype", flags.kv_cache_dtype)->capture_default_str();
+  add_whole(app, "--block-size", options.block_size.count, 1, 1'048'576, "the attention backend's unless told");
+  add_whole(app, "--kernel-block", options.kernel_block.count, 1, 1'048'576, "the attention backend's smallest block");
+  add_whole(app, "--max-num-batched-tokens", options.max_num_batched_tokens.count, 1, most_tokens, "windows keep what is in flight");
+  add_whole(app, "--max-num-seqs", options.max_num_seqs, 1, most_tokens, "the limit on running requests");
+  add_whole(app, "--dcp", options.decode_context_parallel, 1, 65'535, "decode context parallelism");
+  add_whole(app, "--num-speculative-tokens", options.num_speculative_tokens, 1, 1'024, "drafted in a step; --speculative counts the draft's layers");
+  add_whole(app, "--num-gpu-blocks-override", flags.blocks_override, 1, most_tokens, "blocks, whatever the memory");
+  app.add_flag("--auto-fit", flags.auto_fit, "--max-model-len auto: the longest that fits, up to --context");
+  app.add_flag("--no-async-scheduling", flags.sync_scheduling);
+  app.add_flag("--no-enable-prefix-caching", flags.no_prefix_caching);
+  app.add_flag("--disable-hybrid-kv-cache-manager", options.disable_hybrid_kv_cache_manager);
+  app.add_flag("--allow-chunked-local", options.allow_chunked_local_with_hybrid_manager, "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE=1");
+  app.add_option("--mamba-cache-mode", flags.mamba_mode, "none, align or all");
+  app.add_option("--release", flags.release, "whose form is printed: v0, v1 (up to 0.20.0) or current")->capture_default_str();
+}
+
+inline std::vector<std::pair<std::string, kvbudget::vllm::CacheDType>> vllm_dtypes() {
+  std::vector<std::pair<std::string, kvbudget::vllm::CacheDType>> values;
+  for (auto const& known : kvbudget::vllm::cache_dtypes) values.emplace_back(known.name, known.dtype);
+  return values;
+}
+
+inline kvbudget::vllm::Options vllm_options(VllmFlags const& flags, Question const& question, Tokens context) {
+  using namespace kvbudget;
+  auto options = flags.options;
+  options.max_model_len = context;
+  options.tensor_parallel = question.tensor;
+  options.pipeline_parallel = question.pipeline;
+  options.auto_fit = flags.auto_fit;
+  options.async_scheduling = !flags.sync_scheduling;
+  options.enable_prefix_caching = !flags.no_prefix_caching;
+  options.kv_cache_dtype = chosen("--kv-cache-dtype", flags.kv_cache_dtype, vllm_dtypes());
+  options.release =
+      chosen<vllm::Release>("--release", flags.release, {{"v0", vllm::Release::v0}, {"v1", vllm::Release::v1_until_0_20}, {"current", vllm::Release::current}});
+  if (flags.blocks_override != 0) options.num_gpu_blocks_override = Blocks{flags.blocks_override};
+  if (!flags.mamba_mode.empty())
+    options.mamba_cache_mode = chosen<vllm::MambaMode>("--mamba-cache-mode", flags.mamba_mode,
+                                                       {{"none", vllm::MambaMode::none}, {"align", vllm::MambaMode::align}, {"all", vllm::MambaMode::all}});
+  return options;
+}
+
+inline Bytes vllm_available(VllmFlags const& flags, Question const& question, kvbudget::read::Model const& model, kvbudget::Trail& steps) {
+  using namespace kvbudget;
+  if (flags.blocks_override != 0) return {};
+  if (!question.available.empty()) return read::bytes(question.available, "--available");
+  vllm::Memory memory{};
+  if (!flags.kv_cache_memory.empty()) {
+    memory.kv_cache_memory = read::bytes(flags.kv_cache_memory, "--kv-cache-memory-bytes");
+  } else {
+    memory = {.total = memory_of(question),
+              .gpu_memory_utilization = read::share(flags.utilization, "--gpu-memory-utilization"),
+              .weights = weights_per_rank(question, model),
+              .activations = read::bytes(question.activations, "--activations"),
+              .cuda_graphs = read::bytes(question.graphs, "--graphs")};
+  }
+  return vllm::available_bytes(memory, steps);
+}
+
+inline Report vllm_report(VllmFlags const& flags, kvbudget::read::Model const& model, Question const& question) {
+  using namespace kvbudget;
+  Report report{.context = context_of(question, model)};
+  auto const options = vllm_options(flags, question, report.context);
+  require_good(vllm::check(model.spec, options), {{".tensor", "--tp"},
+                                                  {".pipeline", "--pp"},
+                                                  {".decode_context_parallel", "--dcp"},
+                                                  {".kv_cache_dtype", "--kv-cache-dtype"},
+                                                  {".max_model_len", "--context"}});
+  Trail steps;
+  Bytes const available = vllm_available(flags, question, model, steps);
+  if (!steps.steps.empty()) report.steps.push_back(steps);
+  auto const plan = vllm::plan(model.spec, available, options);
+  report.plan = plan;
+  report.context = plan.max_model_len;
+  report.log = vllm::log_lines(plan);
+  report.refusal = vllm::why(plan);
+  report.figures = {{"max_concurrency", plan.max_concurrency},
+                    {"printed_tokens", plan.printed_tokens},
+                    {"max_model_len", plan.max_model_len},
+                    {"layer_groups", plan.layer_groups.size()},
+                    {"scheduler_block_tokens", plan.scheduler_block},
+                    {"hash_block_tokens", plan.hash_block},
+                    {"needs_zeroing", plan.needs_zeroing},
+                    {"tightest_stage", plan.tightest_rank}};
+  if (plan.refusal == vllm::Refusal::not_enough_memory)
+    report.figures.update({{"needed_bytes", plan.needed}, {"available_bytes", plan.available}, {"longest_that_fits_tokens", plan.longest_that_fits}});
+  return report;
+}
+
+inline Runtime vllm_runtime() {
+  auto flags = std::make_shared<VllmFlags>();
+  return {"vllm", [flags](CLI::App& app) { add_vllm_flags(app, *flags); },
+          [flags](kvbudget::read::Model const& model, Question const& question) { return vllm_report(*flags, model, question); }};
+}
+
+}  // namespace example
