@@ -85,6 +85,7 @@ inline Bytes vllm_available(VllmFlags const& flags, Question const& question, kv
               .activations = read::bytes(question.activations, "--activations"),
               .cuda_graphs = read::bytes(question.graphs, "--graphs")};
   }
+  require_good(check(memory), {{".total", "--gpu-memory"}, {".gpu_memory_utilization", "--gpu-memory-utilization"}});
   return vllm::available_bytes(memory, steps);
 }
 

@@ -334,6 +334,11 @@ TEST_CASE("the bytes for the cache are what profiling leaves, or what kv_cache_m
   vllm::Memory const memory{.total = 80_GiB, .weights = 16_GiB, .activations = 2_GiB, .cuda_graphs = 1_GiB};
   REQUIRE(vllm::available_bytes(memory, trail) == Bytes{79'027'398'247} - 19_GiB);  // ceil(80 GiB x 0.92)
   REQUIRE(trail.steps.size() == 5);
+  REQUIRE(check(memory).empty());
+  REQUIRE(std::string{check(vllm::Memory{.total = 80_GiB, .free = 73_GiB})[0].field} == ".free");
+  REQUIRE(std::string{check(vllm::Memory{.total = 0_B})[0].field} == ".total");
+  REQUIRE(std::string{check(vllm::Memory{.total = 80_GiB, .gpu_memory_utilization = Percent{101}})[0].field} == ".gpu_memory_utilization");
+  REQUIRE(vllm::available_bytes({.total = 80_GiB, .free = 73_GiB}, trail) == 0_B);
   Trail given;
   REQUIRE(vllm::available_bytes({.total = 80_GiB, .kv_cache_memory = 10_GiB}, given) == 10_GiB);
 }
@@ -371,6 +376,26 @@ TEST_CASE("what vLLM has no layout for is refused by name, never sized") {
                                })),
                     ".decode_context_parallel"));
   REQUIRE(vllm::plan(CacheSpec{.layers = 4 * no_cache(), .dtype = bf16}, 40_GiB, options).blocks == 1_blocks);  // D9
+}
+
+TEST_CASE("a cache spec that would cost nothing is refused") {
+  using vllm::SpecKind;
+  vllm::LayerSpec const good{.kv_heads = 8, .head_size = 128, .head_size_v = 128};
+  auto const field_of = [&](auto change) {
+    vllm::LayerSpec spec = good;
+    change(spec);
+    auto const plan = vllm::plan({{.layers = {spec, spec}, .available = 1_GiB}}, {.max_model_len = 1'024_tokens});
+    return plan.refusal == vllm::Refusal::bad_options ? std::string{plan.complaints[0].field} : "";
+  };
+  REQUIRE(field_of([](auto&) {}) == "");
+  REQUIRE(field_of([](auto& spec) { spec.block = Tokens{}; }) == ".block");
+  REQUIRE(field_of([](auto& spec) { spec.compress_ratio = 0; }) == ".compress_ratio");
+  REQUIRE(field_of([](auto& spec) { spec.compress_ratio = 32; }) == ".page_size_bytes");
+  REQUIRE(field_of([](auto& spec) { spec.kv_heads = 0; }) == ".page_size_bytes");
+  REQUIRE(field_of([](auto& spec) { spec.content = Bytes::max(); }) == ".page_size_bytes");
+  REQUIRE(field_of([](auto& spec) { spec.kind = SpecKind::mamba; }) == ".page_size_bytes");
+  REQUIRE(field_of([](auto& spec) { spec.kind = SpecKind::sliding_window; }) == ".window");
+  REQUIRE(field_of([](auto& spec) { spec.kind = SpecKind::chunked_local; }) == ".chunk");
 }
 
 TEST_CASE("a plan never fits more of a longer request, and more memory never gives less") {

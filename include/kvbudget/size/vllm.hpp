@@ -17,6 +17,7 @@ namespace kvbudget::inline v1::vllm {
 
 struct Memory {
   Bytes total{};
+  Bytes free{};  // at start; 0: not looked at
   Percent gpu_memory_utilization{92};
   Bytes weights{};      // consumed when the model is loaded, all of it
   Bytes activations{};  // torch's peak beyond that
@@ -33,8 +34,26 @@ constexpr Bytes requested_memory(Bytes total, Percent utilization) {
   return {whole + (static_cast<double>(whole) < exact)};
 }
 
-/// D12: bytes for the cache on one rank, each step in the trail.
+/// D12: vLLM does not start where less is free than it may use.
+constexpr Complaints check(Memory const& memory) {
+  Complaints complaints{};
+  auto const complain = [&](char const* field, std::uint64_t value, char const* accepted, char const* next) {
+    complaints.push_back({field, value, accepted, next});
+  };
+  if (memory.kv_cache_memory != Bytes{}) return complaints;
+  if (memory.total == Bytes{} || memory.total.saturated())
+    complain(".total", memory.total.count, "1 byte or more", "give one device's memory, for example 80_GiB");
+  if (memory.gpu_memory_utilization == Percent{} || memory.gpu_memory_utilization > Percent{100})
+    complain(".gpu_memory_utilization", memory.gpu_memory_utilization.millionths, "more than 0% and at most 100% (in millionths)",
+             "give for example Percent{92}");
+  if (complaints.empty() && memory.free != Bytes{} && memory.free < requested_memory(memory.total, memory.gpu_memory_utilization))
+    complain(".free", memory.free.count, "at least memory x gpu_memory_utilization", "free the device, or lower gpu_memory_utilization");
+  return complaints;
+}
+
+/// D12: bytes for the cache on one rank, each step in the trail. Nothing where check(memory) complains.
 constexpr Bytes available_bytes(Memory const& memory, Trail& trail) {
+  if (!check(memory).empty()) return nothing_fits<Bytes>();
   if (memory.kv_cache_memory != Bytes{}) {
     trail.start("kv_cache_memory_bytes", memory.kv_cache_memory);
     return trail.bytes();
@@ -301,10 +320,10 @@ constexpr Plan plan(std::vector<RankLayers> const& ranks, Options const& options
   };
   plan.complaints = check(options);
   if (ranks.empty()) plan.complaints.push_back({".ranks", 0, "the layers of one rank or more", "give each pipeline stage's layers"});
-  if (!plan.complaints.empty()) return refuse(Refusal::bad_options);
-
   std::vector<LayerSpec> all;
   for (auto const& rank : ranks) all.insert(all.end(), rank.layers.begin(), rank.layers.end());
+  for (std::size_t i = 0; i < all.size() && plan.complaints.empty(); ++i) plan.complaints = check(all[i]);
+  if (!plan.complaints.empty()) return refuse(Refusal::bad_options);
   detail::retain_for_drafts(all, options);
   Grouping grouping = group_layers(all, options.disable_hybrid_kv_cache_manager);
   if (grouping.refusal != Refusal::none) return refuse(grouping.refusal);

@@ -8,6 +8,7 @@
 // Gemma-3-27B: 52 sliding and 10 full layers become groups of 9, 9, 9, 9, 8, 8 and 10 layers.
 #pragma once
 
+#include <kvbudget/size/estimate.hpp>
 #include <kvbudget/size/vllm/layer_spec.hpp>
 
 #include <algorithm>

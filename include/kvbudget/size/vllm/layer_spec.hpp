@@ -8,6 +8,7 @@
 // Llama-3.1-8B: 8 heads x 16 tokens x (128 + 128) x 2 = 65'536 bytes a page; 8'192 blocks for 131'072 tokens.
 #pragma once
 
+#include <kvbudget/core/complaint.hpp>
 #include <kvbudget/core/footprint.hpp>
 #include <kvbudget/size/vllm/cache_dtype.hpp>
 
@@ -116,6 +117,22 @@ constexpr Bytes aligned_page(LayerSpec const& spec) {
 }
 
 constexpr Bytes page_bytes(LayerSpec const& spec) { return spec.padded != Bytes{} ? spec.padded : unpadded_page(spec); }
+
+/// Every complaint about a spec: nothing may cost 0 bytes.
+constexpr Complaints check(LayerSpec const& spec) {
+  Complaints complaints{};
+  auto const complain = [&](char const* field, std::uint64_t value, char const* accepted, char const* next) {
+    complaints.push_back({field, value, accepted, next});
+  };
+  bool const windowed = base_of(spec.kind) == BaseKind::sliding_window || base_of(spec.kind) == BaseKind::sliding_window_mla;
+  if (spec.block == Tokens{} || spec.block.saturated()) complain(".block", spec.block.count, "1 token or more", "give block_size, for example 16");
+  if (spec.compress_ratio == 0) complain(".compress_ratio", 0, "1 token or more behind a stored one", "give 1 where nothing is compressed");
+  if (windowed && spec.window == Tokens{}) complain(".window", 0, "1 token or more", "give sliding_window");
+  if (spec.kind == SpecKind::chunked_local && spec.chunk == Tokens{}) complain(".chunk", 0, "1 token or more", "give attention_chunk_size");
+  if (complaints.empty() && (page_bytes(spec) == Bytes{} || page_bytes(spec).saturated()))
+    complain(".page_size_bytes", page_bytes(spec).count, "1 byte or more", "give heads, head sizes and element, or the state's tensors");
+  return complaints;
+}
 
 // ---- B: the most blocks a request can need ----
 
