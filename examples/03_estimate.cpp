@@ -3,8 +3,10 @@
 // The model is a config.json, a GGUF file, a folder that holds one, or a name of the catalog.
 //   kvbudget_estimate config.json --gpu-memory 80GiB --weights 16GiB --context 8192 [--tp 2 --dtype fp8 --block 16 --json]
 //   kvbudget_estimate config.json --runtime vllm --gpu-memory 80GiB --tp 2    by a runtime's own rules and flags (estimate/*.hpp)
+//   kvbudget_estimate config.json --compare --available 30GiB                 all runtimes and dtypes, side by side
 //   kvbudget_estimate config.json --context 8192 --blocks 27441 --block-size 16        the figure a running server printed
 #include "command_line.hpp"
+#include "estimate/compare.hpp"
 #include "estimate/vllm.hpp"
 
 #include <kvbudget/kvbudget.hpp>
@@ -257,10 +259,14 @@ void print(Options const& options, Estimate const& estimate) {
   print_factors(options, estimate);
 }
 
+/// Whose own rules --runtime and --compare know.
+std::vector<example::Runtime> runtimes() { return {example::vllm_runtime()}; }
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (auto const runtime = example::runtime_named(argc, argv); !runtime.empty()) return example::runtime_main({example::vllm_runtime()}, runtime, argc, argv);
+  if (auto const runtime = example::runtime_named(argc, argv); !runtime.empty()) return example::runtime_main(runtimes(), runtime, argc, argv);
+  if (example::has_word(argc, argv, "--compare")) return example::compare_main(runtimes(), argc, argv);
   CLI::App app{"How many blocks, tokens and requests a device holds for a model", "kvbudget_estimate"};
   Options options;
   auto const most = example::most_tokens;

@@ -9,6 +9,7 @@
 #include <kvbudget/read/model.hpp>
 #include <kvbudget/write/json.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -47,6 +48,8 @@ struct Runtime {
   std::string name;
   std::function<void(CLI::App&)> add_flags;
   std::function<Report(kvbudget::read::Model const&, Question const&)> report;
+  std::vector<std::string> dtypes{};  // what --compare tries: the default, then what is worth a look
+  std::function<Report(kvbudget::read::Model const&, Question const&, std::string const& dtype)> with_dtype{};
 };
 
 /// The name behind `--runtime`, or empty: which flags there are depends on it.
@@ -57,6 +60,10 @@ inline std::string runtime_named(int argc, char** argv) {
     if (word.rfind("--runtime=", 0) == 0) return std::string{word.substr(10)};
   }
   return "";
+}
+
+inline bool has_word(int argc, char** argv, std::string_view wanted) {
+  return std::any_of(argv, argv + argc, [&](char const* word) { return wanted == word; });
 }
 
 /// Weights of one rank: split evenly over tensor and pipeline ranks.

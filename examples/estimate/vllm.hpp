@@ -96,7 +96,7 @@ inline Report vllm_report(VllmFlags const& flags, kvbudget::read::Model const& m
   require_good(vllm::check(model.spec, options), {{".tensor", "--tp"},
                                                   {".pipeline", "--pp"},
                                                   {".decode_context_parallel", "--dcp"},
-                                                  {".kv_cache_dtype", "--kv-cache-dtype"},
+                                                  {".kv_cache_dtype", "--kv-cache-dtype " + flags.kv_cache_dtype + ": the width of a head"},
                                                   {".max_model_len", "--context"}});
   Trail steps;
   Bytes const available = vllm_available(flags, question, model, steps);
@@ -121,8 +121,15 @@ inline Report vllm_report(VllmFlags const& flags, kvbudget::read::Model const& m
 
 inline Runtime vllm_runtime() {
   auto flags = std::make_shared<VllmFlags>();
-  return {"vllm", [flags](CLI::App& app) { add_vllm_flags(app, *flags); },
-          [flags](kvbudget::read::Model const& model, Question const& question) { return vllm_report(*flags, model, question); }};
+  return {"vllm",
+          [flags](CLI::App& app) { add_vllm_flags(app, *flags); },
+          [flags](kvbudget::read::Model const& model, Question const& question) { return vllm_report(*flags, model, question); },
+          {"auto", "fp8", "nvfp4"},
+          [](kvbudget::read::Model const& model, Question const& question, std::string const& dtype) {
+            VllmFlags flags_of_dtype;
+            flags_of_dtype.kv_cache_dtype = dtype;
+            return vllm_report(flags_of_dtype, model, question);
+          }};
 }
 
 }  // namespace example
