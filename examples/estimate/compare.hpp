@@ -85,12 +85,12 @@ inline Json to_json(Compared const& row) {
 inline void print(std::vector<Compared> const& rows) {
   fmt::print("{:<13} {:<10} {:>12} {:>12} {:>12} {:>9}\n", "runtime", "dtype", "holds", "reserves", "padding", "requests");
   for (auto const& row : rows) {
+    fmt::print("{:<13} {:<10} ", row.runtime, row.dtype);
     if (!row.refusal.empty())
-      fmt::print("{:<13} {:<10} {}\n", row.runtime, row.dtype, row.refusal);
+      fmt::print("{}\n", row.refusal);
     else
-      fmt::print("{:<13} {:<10} {:>12} {:>12} {:>12} {:>9}  {}\n", row.runtime, row.dtype, fmt::format("{:.1MiB}", row.holds),
-                 fmt::format("{:.1MiB}", row.reserves), fmt::format("{:.1MiB}", row.padding), row.requests, fmt::format("x{:.2f}", row.against_own),
-                 row.longest);
+      fmt::print("{:>12} {:>12} {:>12} {:>9}  x{:.2f}\n", fmt::format("{:.1MiB}", row.holds), fmt::format("{:.1MiB}", row.reserves),
+                 fmt::format("{:.1MiB}", row.padding), row.requests, row.against_own);
   }
 }
 
