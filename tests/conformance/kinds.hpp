@@ -8,5 +8,9 @@ namespace conformance {
 Cases hf_config(Options const& options);
 Cases gguf_models(Options const& options);
 Cases gguf_parse(Options const& options);
+Cases llama_cpp_gguf(Options const& options);
+Cases llama_cpp_log_lines(Options const& options);
+Cases llama_cpp_logs(Options const& options);
+Cases llama_cpp_sizing(Options const& options);
 
 }  // namespace conformance

@@ -17,6 +17,10 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"hf-config", hf_config},
     {"gguf-models", gguf_models},
     {"gguf-parse", gguf_parse},
+    {"llama-cpp-gguf", llama_cpp_gguf},
+    {"llama-cpp-log-lines", llama_cpp_log_lines},
+    {"llama-cpp-logs", llama_cpp_logs},
+    {"llama-cpp-sizing", llama_cpp_sizing},
 };
 
 int usage(std::string const& wrong) {

@@ -75,7 +75,14 @@ std::map<std::string, Names> const standard{
 };
 
 // Not behind the door: they may include more.
-Names const runtime_profiles{"size/vllm.hpp", "size/sglang.hpp", "size/tensorrt_llm.hpp", "size/llama_cpp.hpp"};
+Names const runtime_profiles{"size/vllm.hpp",
+                             "size/sglang.hpp",
+                             "size/tensorrt_llm.hpp",
+                             "size/llama_cpp.hpp",
+                             "size/llama_cpp/model.hpp",
+                             "size/llama_cpp/caches.hpp",
+                             "size/llama_cpp/devices.hpp",
+                             "size/llama_cpp/from_spec.hpp"};
 
 }  // namespace
 

@@ -14,15 +14,19 @@
 namespace kvbudget::inline v1::llama_cpp {
 
 /// How the caches hang together: llama.cpp has a class for each, and its log says which.
-enum class Layout : std::uint8_t { plain, windows, indexed, indexed_windows, indexed_with_values, hybrid, compressed };
+enum class Layout : std::uint8_t { plain, windows, indexed, indexed_windows, indexed_with_values, compressed };
 
 struct Plan : CachePlan {
   Refused refused{};  // why there is no context; such a plan holds nothing
   Options asked{};
+  Tokens padded{};  // the context asked for, before it is divided among streams
   Resolved resolved{};
   Layout layout{};
   std::uint32_t model_layers{};  // NextN blocks included
   std::vector<Cache> caches{};   // in the order they are created and printed
+
+  /// R3: whether the streams' padding made another context of the one asked for.
+  constexpr bool n_ctx_changed() const { return padded != resolved.n_ctx; }
 
   /// R19, R20: what each device holds, and last the host.
   constexpr std::vector<DeviceShare> on(Devices const& devices) const { return per_device(caches, model_layers, devices); }
@@ -32,12 +36,11 @@ namespace detail {
 
 constexpr Layout layout_of(Model const& model, Options const& options) {
   if (model.compresses) return Layout::compressed;
-  bool const alone = drafts_alone(model, options);
-  if (model.recurrent && !alone) return Layout::hybrid;
-  bool const indexed = model.index_width != 0 && !alone;
-  if (indexed && model.window != 0) return Layout::indexed_windows;
+  bool const alone = drafts_alone(model, options), indexed = model.index_width != 0 && !alone && !model.recurrent;
+  bool const windows = splits_windows(model, options.release);
+  if (indexed && windows) return Layout::indexed_windows;
   if (indexed) return model.index_values ? Layout::indexed_with_values : Layout::indexed;
-  return model.window != 0 ? Layout::windows : Layout::plain;
+  return windows ? Layout::windows : Layout::plain;
 }
 
 constexpr char const* pool_name(Role role) {
@@ -93,7 +96,7 @@ constexpr Bytes cell_bytes(Cache const& cache) {
 
 constexpr GroupPlan group_of(Cache const& cache, Plan const& plan, Model const& model, std::uint32_t pool) {
   std::uint32_t const each = tokens_per_entry(cache.role);
-  bool const keeps_window = cache.role == Role::sliding && !plan.asked.swa_full && plan.asked.release.windows != Windows::kept_whole;
+  bool const keeps_window = cache.role == Role::sliding && !plan.asked.swa_full;
   GroupPlan group{.group = {.pool = pool}, .tokens_per_entry = each, .layers = static_cast<std::uint32_t>(cache.layer_ids.size()), .page = pool_block(cache)};
   if (held(cache) == Held::state) {
     group.group = fixed_group(Blocks{1}, pool);
@@ -180,6 +183,7 @@ constexpr Plan plan(Model const& of, Options const& options) {
   plan.model_layers = static_cast<std::uint32_t>(std::min<std::size_t>(model.layers.size(), 0xffff'ffff));
   if (auto const why = refused(model, options)) return detail::holds_nothing(plan, why);
   plan.resolved = resolve(model, options);
+  plan.padded = round_up(asked_context(model, options), padding(options.release, plan.resolved.flash_attention));
   plan.caches = caches(model, plan.resolved, options);
   if (auto const why = refused_rows(plan.caches)) return detail::holds_nothing(plan, why);
   plan.options = {.in_flight = plan.resolved.n_ubatch, .max_requests = plan.resolved.n_seq, .max_length = plan.resolved.n_ctx_seq};

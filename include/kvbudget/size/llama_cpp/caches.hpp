@@ -221,9 +221,12 @@ constexpr Refused refused(Model const& model, Options const& options) {
 
 // ---- sliding windows (section 4) ----
 
+/// R13: whether the layers that slide have a cache of their own.
+constexpr bool splits_windows(Model const& model, Release const& release) { return model.window != 0 && release.windows != Windows::kept_whole; }
+
 /// R13: cells of the sliding cache, in 32-bit arithmetic that wraps as llama.cpp's does.
 constexpr Tokens sliding_cells(Model const& model, Resolved const& context, Options const& options) {
-  if (options.swa_full || options.release.windows == Windows::kept_whole) return context.n_ctx_seq;
+  if (options.swa_full) return context.n_ctx_seq;
   std::uint32_t const windows = model.window * (context.streams == 1 ? context.n_seq : 1U);
   Tokens const wanted{windows + static_cast<std::uint32_t>(context.n_ubatch.count)};
   Tokens const pad = padding(options.release, context.flash_attention);
@@ -341,13 +344,13 @@ constexpr std::vector<Cache> caches(Model const& model, Resolved const& context,
   if (model.no_memory) return {};  // R18
   if (model.compresses) return compressed_caches(model, context, options);
   bool const alone = detail::drafts_alone(model, options), recurrent = model.recurrent && !alone;
-  bool const indexes = model.index_width != 0 && !alone, values = stores_values(model, options.release);
+  bool const windows = splits_windows(model, options.release), indexes = model.index_width != 0 && !alone, values = stores_values(model, options.release);
   std::vector<Cache> all;
   LayerIds full, sliding;
-  for (auto const i : attention_layers(model, options)) (model.window != 0 && model.layers[i].slides ? sliding : full).push_back(i);
+  for (auto const i : attention_layers(model, options)) (windows && model.layers[i].slides ? sliding : full).push_back(i);
   if (model.attention || alone) all.push_back(attention_cache(model, context, options, Role::main, context.n_ctx_seq, full, values));
   if (indexes && !recurrent) all.push_back(indexer_cache(model, context, options));
-  if (model.window != 0 && (model.attention || alone))
+  if (windows && (model.attention || alone))
     all.push_back(attention_cache(model, context, sliding_options(options), Role::sliding, sliding_cells(model, context, options), sliding, values));
   if (recurrent) all.push_back(recurrent_cache(model, context));  // R16
   if (indexes && recurrent) all.push_back(indexer_cache(model, context, options));
