@@ -75,6 +75,8 @@ TEST_CASE("shared tails, loops and sliding layers are stored as llama.cpp stores
               keys({{"attention.shared_kv_layers", 3}, {"attention.sliding_window", 512}, {"attention.sliding_window_pattern", {1, 1, 0, 1, 1, 0, 1, 1}}}))) ==
           Counts{1, 4});
   REQUIRE(layers(model_of("nanbeige", keys({{"num_loops", 2}}))) == Counts{16});
+  REQUIRE(layers(model_of("graniteswitch", keys(Json::object()))) == Counts{9});
+  REQUIRE(llama_cpp::plan(model_of("graniteswitch", keys(Json::object())), {}).pool == (8 * 2 + 1) * 2 * 128 * 2 * 512_B);
   REQUIRE(layers(model_of("gemma2", keys(Json::object()))) == Counts{4, 4});
   REQUIRE(layers(model_of("falcon-h1", keys({{"ssm.conv_kernel", 4}, {"ssm.inner_size", 64}, {"ssm.state_size", 16}}))) == Counts{8, 8});
 }

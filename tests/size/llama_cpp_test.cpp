@@ -55,7 +55,6 @@ constexpr llama_cpp::Model deepseek_v4() {
   return model;
 }
 
-constexpr llama_cpp::Options cli{.swa_full = false};
 constexpr llama_cpp::Options with(std::uint32_t n_ctx, std::uint32_t n_seq, bool unified = false) {
   return {.n_ctx = n_ctx, .n_seq_max = n_seq, .kv_unified = unified, .swa_full = false};
 }
@@ -245,6 +244,14 @@ TEST_CASE("every device's buffers of a llama.cpp plan add up to its caches, but 
     auto const host = plan.on({.splits = {16_GiB}, .offload_kqv = false});
     REQUIRE((host.back().kv + host.back().rs == plan.pool && host.front().kv == 0_B));
   }
+}
+
+TEST_CASE("more devices than there is room for, and a backend without alignment, are complaints") {
+  llama_cpp::Devices devices{.splits = {24_GiB}};
+  REQUIRE(check(devices).empty());
+  for (int i = 0; i < 16; ++i) devices.splits.push_back(24_GiB);
+  devices.backend.alignment = 0;
+  REQUIRE(check(devices).size() == 2);
 }
 
 // ---- from a CacheSpec ----

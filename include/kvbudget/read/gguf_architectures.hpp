@@ -39,6 +39,7 @@ struct GgufArchitecture {
   std::uint32_t from_start{};       // only so many layers keep a cache; the others read theirs
   bool shares_tail{};               // attention.shared_kv_layers of the last ones read an earlier cache
   bool loops{};                     // num_loops
+  bool adds_router{};               // one more layer, of one head, that the file does not count (R11)
   bool keeps_nothing{};             // encoders and diffusion models
   bool drafts_as_main{};            // a context for NextN drafts stores what a main context stores, not the NextN blocks alone (R10)
   bool rolls_back{};                // keeps snapshots of its states for speculative decoding (R15)
@@ -76,8 +77,10 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     {.name = "gptneox"},
     {.name = "granite"},
     {.name = "granitemoe"},
+    {.name = "graniteswitch", .adds_router = true},
     {.name = "grok", .no_flash_attention = true},
     {.name = "grovemoe"},
+    {.name = "hrm_text"},
     {.name = "hunyuan-dense"},
     {.name = "hunyuan-moe"},
     {.name = "internlm2"},

@@ -358,6 +358,9 @@ inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
   std::uint64_t const loops = detail::gguf_loops(keys, row, model);
   for (std::uint64_t loop = 0; loop < loops; ++loop)
     for (std::uint64_t i = 0; i < model.layers; ++i) model.spec.layers.append(detail::gguf_layer(keys, row, model, i));
+  if (row.adds_router)  // R11
+    model.spec.layers.append(
+        full_attention({.kv_heads = 1, .head_dim = detail::gguf_width(keys, model.head_k), .value_dim = detail::gguf_width(keys, model.head_v)}));
   for (std::uint64_t i = model.layers; i < model.blocks; ++i) model.draft_layers.append(draft(detail::gguf_layer(keys, row, model, i)));
   model.spec.dtype = fp16;
   detail::refuse_bad(check(model.spec), input);

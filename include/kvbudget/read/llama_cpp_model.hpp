@@ -83,6 +83,8 @@ inline llama_cpp::Model llama_cpp_model(GgufFile const& file, std::string const&
       model.layers.push_back(detail::llama_cpp_layer(keys, row, facts, state, i));
       model.layers.back().ratio = static_cast<std::uint32_t>(ratios[i]);
     }
+  if (row.adds_router)
+    model.layers.push_back({.kv_heads = 1, .head_k = detail::gguf_width(keys, facts.head_k), .head_v = detail::gguf_width(keys, facts.head_v)});
   return model;
 }
 

@@ -28,7 +28,7 @@ constexpr Bytes allocated(Tensor const& tensor, Backend const& backend) {
   return Bytes{backend.alignment} * ceil_div(bytes.count, backend.alignment);
 }
 
-inline constexpr std::size_t most_devices = 16;  // GGML_CUDA_MAX_DEVICES
+inline constexpr std::size_t most_devices = 16;
 
 struct Devices {
   InplaceVector<Bytes, most_devices> splits{};  // by --tensor-split, or the free memory of each
@@ -36,6 +36,18 @@ struct Devices {
   bool offload_kqv{true};
   Backend backend{cuda};
 };
+
+/// Every complaint about devices.
+constexpr Complaints check(Devices const& devices) {
+  Complaints complaints{};
+  if (devices.splits.overflowed())
+    complaints.push_back({".splits", devices.splits.size() + devices.splits.lost, "at most 16 devices", "merge devices, or size them apart"});
+  for (std::uint32_t i = 0; i < devices.splits.size(); ++i)
+    if (devices.splits[i].saturated())
+      complaints.push_back({".splits", devices.splits[i].count, "shares or bytes", "give each device's share of the layers", i});
+  if (devices.backend.alignment == 0) complaints.push_back({".alignment", 0, "1 byte or more", "give the backend's alignment, for example 32"});
+  return complaints;
+}
 
 inline constexpr std::uint32_t on_cpu = 0xffff'ffff;
 

@@ -2,6 +2,7 @@
 //
 // llama.cpp has one type for all keys and one for all values, one window for all layers that slide, and one width of indexer
 // keys; states are f32 whatever the model says (facts: llama_cpp.md R5, R13, R15, R17). MLA is a matter of the whole model (R8).
+// What no layer shows is left at its default, for the caller to set: snapshots for rollback (R15), no flash attention (R12).
 #pragma once
 
 #include <kvbudget/model/model_spec.hpp>
