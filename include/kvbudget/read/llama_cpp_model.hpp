@@ -104,33 +104,29 @@ inline llama_cpp::CacheType llama_cpp_cache_type(std::string const& name, std::s
   throw Error{{"", argument, "\"" + name + "\"", accepted, "choose one of these; others llama.cpp refuses, too"}};
 }
 
+namespace detail {
+
+/// A value of a JSON object as GGUF would have it.
+inline GgufValue gguf_value(std::string const& key, Json const& value, std::string const& input) {
+  auto const whole = [&](Json const& of) {
+    bool const fits = of.is_number_integer() && !(of.is_number_unsigned() && of.get<std::uint64_t>() > std::uint64_t{1} << 62);
+    if (!fits && !of.is_boolean())
+      throw Error{{input, key, shown(of), "a whole number of 63 bits, a string, or a list of such numbers", "give the key as GGUF has it"}};
+    return of.is_boolean() ? std::int64_t{of.get<bool>()} : of.get<std::int64_t>();
+  };
+  if (value.is_string()) return {.type = GgufType::string, .text = value.get<std::string>()};
+  if (!value.is_array()) return {.type = GgufType::u32, .number = whole(value)};
+  GgufValue list{.type = GgufType::array, .element = GgufType::i32, .count = value.size()};
+  for (auto const& of : value) list.numbers.push_back(whole(of));
+  return list;
+}
+
+}  // namespace detail
+
 /// Metadata in the form of a JSON object, key by key: whole numbers, strings and lists of whole numbers. Throws Error.
 inline GgufFile gguf_keys(Json const& keys, std::string const& input) {
-  GgufFile file{.version = 3};
-  for (auto const& [key, value] : keys.items()) {
-    auto const refuse = [&, &key = key] {
-      return Error{{input, key, detail::shown(value), "a whole number of 63 bits, a string, or a list of such numbers", "give the key as GGUF has it"}};
-    };
-    auto const whole = [&](Json const& of) {
-      if (of.is_boolean()) return std::int64_t{of.get<bool>()};
-      if (!of.is_number_integer() || (of.is_number_unsigned() && of.get<std::uint64_t>() > std::uint64_t{1} << 62)) throw refuse();
-      return of.get<std::int64_t>();
-    };
-    GgufValue to{.type = GgufType::u32};
-    if (value.is_string()) {
-      to.type = GgufType::string;
-      to.text = value.get<std::string>();
-    } else if (value.is_array()) {
-      to.type = GgufType::array;
-      to.element = GgufType::i32;
-      to.count = value.size();
-      for (auto const& of : value) to.numbers.push_back(whole(of));
-    } else {
-      to.number = whole(value);
-    }
-    file.values.emplace(key, std::move(to));
-  }
-  file.keys = file.values.size();
+  GgufFile file{.version = 3, .keys = keys.size()};
+  for (auto const& item : keys.items()) file.values.emplace(item.key(), detail::gguf_value(item.key(), item.value(), input));
   return file;
 }
 
