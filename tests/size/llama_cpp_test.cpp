@@ -134,6 +134,13 @@ constexpr llama_cpp::Options drafting{.n_ctx = 8'192, .n_seq_max = 4, .n_rs_seq 
 static_assert(llama_cpp::plan(qwen35_27b(), drafting).caches[1].bytes() == 12 * 153'216_KiB, "with MTP n_max = 2 the states triple");
 
 // ---- R17: further caches ----
+constexpr llama_cpp::Model glm() {
+  llama_cpp::Model model{.layers = Layers(8, {.kv_heads = 1, .head_k = 576, .head_v = 512}), .trained = {131'072}, .latents = true, .index_width = 128};
+  model.layers[0].indexes = model.layers[4].indexes = true;
+  return model;
+}
+static_assert(of(glm(), with(4'096, 1), 1, TensorKind::k) == 2_MiB && of(glm(), with(4'096, 1), 1, TensorKind::v) == 0_B);
+static_assert(of(glm(), {.n_ctx = 4'096, .release = llama_cpp::before_pr_26474}, 1, TensorKind::k) == 8_MiB, "in all layers, before PR #26474");
 constexpr Tokens cells_of_v4(std::size_t cache, std::uint32_t n_ctx) { return llama_cpp::plan(deepseek_v4(), with(n_ctx, 1)).caches[cache].cells; }
 static_assert(cells_of_v4(0, 4'096) == 4'096_tokens && cells_of_v4(1, 4'096) == 768_tokens, "an empty cache, and the window");
 static_assert(cells_of_v4(2, 4'096) == 1'024_tokens && cells_of_v4(3, 4'096) == 256_tokens && cells_of_v4(4, 4'096) == 1'024_tokens,
@@ -150,6 +157,7 @@ constexpr std::uint64_t layers_on(std::uint32_t device, std::uint32_t layers, ll
 }
 static_assert(layers_on(0, 80, two_alike) == 41 && layers_on(1, 80, two_alike) == 39, "the output layer takes a slot on the last one");
 static_assert(layers_on(llama_cpp::on_cpu, 80, {.splits = {24_GiB}, .gpu_layers = 20}) == 61, "20 with the output layer");
+static_assert(layers_on(0, 80, {.splits = {24_GiB, 24_GiB}, .gpu_layers = 20}) == 10 && layers_on(1, 80, {.splits = {24_GiB, 24_GiB}, .gpu_layers = 20}) == 9);
 static_assert(layers_on(llama_cpp::on_cpu, 80, {}) == 80);
 static_assert(layers_on(0, 80, {.splits = {0_B, 0_B}}) + layers_on(1, 80, {.splits = {0_B, 0_B}}) == 80);
 constexpr llama_cpp::Tensor mla_q8{TensorKind::k, 0, types::q8_0, 576, 32'768};
