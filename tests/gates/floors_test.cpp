@@ -80,6 +80,7 @@ Names const runtime_profiles{"size/vllm.hpp",
                              "size/tensorrt_llm.hpp",
                              "size/llama_cpp.hpp",
                              "size/llama_cpp/model.hpp",
+                             "size/llama_cpp/context.hpp",
                              "size/llama_cpp/caches.hpp",
                              "size/llama_cpp/devices.hpp",
                              "size/llama_cpp/from_spec.hpp"};

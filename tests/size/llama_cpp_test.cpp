@@ -320,5 +320,6 @@ TEST_CASE("a layout that llama.cpp does not have is refused by name") {
   REQUIRE(first({full_attention(shape), latent_attention({.latent = 512, .rope = 64})}) == ".layers");
   REQUIRE(first({draft(full_attention(shape)), full_attention(shape)}) == ".layers");
   REQUIRE(first({compressed_attention({.width = 512, .window = 128_tokens, .ratio = 16})}) == ".ratio");
+  REQUIRE(from({.layers = 4 * no_cache(), .dtype = bf16}).no_memory);
   REQUIRE(first({with_indexer(full_attention(shape), 128), with_indexer(full_attention(shape), 64, bf16)}) == ".index_width");
 }

@@ -88,5 +88,11 @@ TEST_CASE("every enumerator of the llama.cpp profile has a name of its own") {
   REQUIRE(refusals.size() == static_cast<std::size_t>(Refusal::no_nextn_blocks) + 1);
   REQUIRE(kinds.size() == 3);
   REQUIRE_FALSE(refusals.contains("unknown"));
+  std::set<std::string_view> others;
+  for (int i = 0; i <= static_cast<int>(llama_cpp::TensorKind::compressor); ++i) others.insert(name_of(static_cast<llama_cpp::TensorKind>(i)));
+  for (int i = 0; i <= static_cast<int>(llama_cpp::Layout::compressed); ++i) others.insert(name_of(static_cast<llama_cpp::Layout>(i)));
+  for (int i = 0; i <= static_cast<int>(llama_cpp::FlashAttention::off); ++i) others.insert(name_of(static_cast<llama_cpp::FlashAttention>(i)));
+  REQUIRE((others.size() == 6 + 6 + 3 && !others.contains("unknown")));
+  REQUIRE((name_of(llama_cpp::Context::mtp) == "mtp" && name_of(llama_cpp::Context::main) == "default"));
   for (int i = 0; i <= static_cast<int>(llama_cpp::Role::lid_state); ++i) REQUIRE(name_of(static_cast<llama_cpp::Role>(i)) != "unknown");
 }

@@ -1,6 +1,6 @@
 // What llama.cpp allocates for a context: its caches, the sequences and lengths they hold, and what it refuses.
 //
-// Rules: facts/llama_cpp.md R1 to R20 (v0.5.0, executed); each is a function in size/llama_cpp/caches.hpp or devices.hpp.
+// Rules: facts/llama_cpp.md R1 to R20 (v0.5.0, executed); each is a function in size/llama_cpp/: context.hpp, caches.hpp, devices.hpp.
 //   cells = pad256(n_ctx), unified: one pool of cells for all sequences; else pad256(n_ctx / n_seq) for each, a stream of its own
 // All cells are allocated up front, whatever is in them: plan.pool is the allocation, resident(L) what L tokens occupy of it.
 // Llama-3.1-8B, n_ctx 8'000 for 3 sequences: 3 x 2'816 = 8'448 cells of 128 KiB in f16, 1'056 MiB.

@@ -44,6 +44,57 @@ constexpr std::string_view name_of(Role role) {
   return "unknown";
 }
 
+constexpr std::string_view name_of(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::k:
+      return "K";
+    case TensorKind::v:
+      return "V";
+    case TensorKind::r:
+      return "R";
+    case TensorKind::s:
+      return "S";
+    case TensorKind::p:
+      return "P";
+    case TensorKind::compressor:
+      return "compressor";
+  }
+  return "unknown";
+}
+
+constexpr std::string_view name_of(Layout layout) {
+  switch (layout) {
+    case Layout::plain:
+      return "plain";
+    case Layout::windows:
+      return "windows";
+    case Layout::indexed:
+      return "indexed";
+    case Layout::indexed_windows:
+      return "indexed_windows";
+    case Layout::indexed_with_values:
+      return "indexed_with_values";
+    case Layout::compressed:
+      return "compressed";
+  }
+  return "unknown";
+}
+
+/// As -fa takes them.
+constexpr std::string_view name_of(FlashAttention flash_attention) {
+  switch (flash_attention) {
+    case FlashAttention::automatic:
+      return "auto";
+    case FlashAttention::on:
+      return "on";
+    case FlashAttention::off:
+      return "off";
+  }
+  return "unknown";
+}
+
+constexpr std::string_view name_of(Context context) { return context == Context::mtp ? "mtp" : "default"; }
+
 constexpr std::string_view name_of(Refusal refusal) {
   switch (refusal) {
     case Refusal::none:

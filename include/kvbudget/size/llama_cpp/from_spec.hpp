@@ -31,6 +31,7 @@ class SpecReader {
     if (plain_ && model.latents) complain(".layers", 0, "layers that all keep latents, or none that does", "llama.cpp decides on MLA for a whole model");
     model.drafts_apart = model.nextn != 0;
     model.attention = attends_;
+    model.no_memory = !attends_ && !model.recurrent && model.nextn == 0;                                     // R18
     model.index_values = model.index_width != 0 && !model.latents && !model.recurrent && !model.compresses;  // R17b
     return read_;
   }
