@@ -10,5 +10,9 @@ Cases gguf_models(Options const& options);
 Cases gguf_parse(Options const& options);
 Cases vllm_sizing(Options const& options);
 Cases logs_hybrid(Options const& options);
+Cases llama_cpp_gguf(Options const& options);
+Cases llama_cpp_log_lines(Options const& options);
+Cases llama_cpp_logs(Options const& options);
+Cases llama_cpp_sizing(Options const& options);
 
 }  // namespace conformance

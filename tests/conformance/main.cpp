@@ -14,7 +14,15 @@ namespace {
 using namespace conformance;
 
 std::map<std::string, std::function<Cases(Options const&)>> const kinds{
-    {"hf-config", hf_config}, {"gguf-models", gguf_models}, {"gguf-parse", gguf_parse}, {"vllm-sizing", vllm_sizing}, {"logs-hybrid", logs_hybrid},
+    {"hf-config", hf_config},
+    {"gguf-models", gguf_models},
+    {"gguf-parse", gguf_parse},
+    {"vllm-sizing", vllm_sizing},
+    {"logs-hybrid", logs_hybrid},
+    {"llama-cpp-gguf", llama_cpp_gguf},
+    {"llama-cpp-log-lines", llama_cpp_log_lines},
+    {"llama-cpp-logs", llama_cpp_logs},
+    {"llama-cpp-sizing", llama_cpp_sizing},
 };
 
 int usage(std::string const& wrong) {

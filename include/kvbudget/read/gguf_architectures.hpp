@@ -1,6 +1,7 @@
 // The architectures of GGUF files the reader knows: a row each. A new one is a new row.
 //
-// Rules: facts/llama_cpp.md R8 (latents), R9 (shared tails), R14 (windows), R16 (recurrence), R17 (indexers), R18 (no memory).
+// Rules: facts/llama_cpp.md R8 (latents), R9 (shared tails), R14 (windows), R16 (recurrence), R17 (indexers), R18 (no memory),
+// R10 (NextN), R12 (flash attention), R15 (rollback).
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,11 @@ struct GgufArchitecture {
   std::uint32_t from_start{};       // only so many layers keep a cache; the others read theirs
   bool shares_tail{};               // attention.shared_kv_layers of the last ones read an earlier cache
   bool loops{};                     // num_loops
+  bool adds_router{};               // one more layer, of one head, that the file does not count (R11)
   bool keeps_nothing{};             // encoders and diffusion models
+  bool drafts_as_main{};            // a context for NextN drafts stores what a main context stores, not the NextN blocks alone (R10)
+  bool rolls_back{};                // keeps snapshots of its states for speculative decoding (R15)
+  bool no_flash_attention{};        // R12
 };
 
 inline constexpr GgufArchitecture gguf_architectures[] = {
@@ -72,8 +77,10 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     {.name = "gptneox"},
     {.name = "granite"},
     {.name = "granitemoe"},
-    {.name = "grok"},
+    {.name = "graniteswitch", .adds_router = true},
+    {.name = "grok", .no_flash_attention = true},
     {.name = "grovemoe"},
+    {.name = "hrm_text"},
     {.name = "hunyuan-dense"},
     {.name = "hunyuan-moe"},
     {.name = "internlm2"},
@@ -138,35 +145,50 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     // latents and indexers
     {.name = "deepseek2", .may_keep_latents = true},
     {.name = "deepseek32", .may_keep_latents = true, .indexer = GgufIndexer::every_layer},
-    {.name = "deepseek4", .slides = GgufSlides::always, .compresses = true},
+    {.name = "deepseek4", .slides = GgufSlides::always, .compresses = true, .drafts_as_main = true, .rolls_back = true},
     {.name = "dots3note", .slides = GgufSlides::always, .pattern = gguf_pattern_in_file, .may_keep_latents = true, .indexer = GgufIndexer::full_types},
     {.name = "glm-dsa", .may_keep_latents = true, .indexer = GgufIndexer::full_types, .fewer_indexers_when_long = true},
-    {.name = "hy_v4", .may_keep_latents = true, .indexer = GgufIndexer::full_types},
-    {.name = "minimax-m3", .indexer = GgufIndexer::after_dense},
+    {.name = "hy_v4", .may_keep_latents = true, .indexer = GgufIndexer::full_types, .drafts_as_main = true},
+    {.name = "minimax-m3", .indexer = GgufIndexer::after_dense, .drafts_as_main = true},
     {.name = "mistral4", .may_keep_latents = true},
     // states
-    {.name = "arwkv7", .recurs = GgufRecurs::always},
-    {.name = "bailingmoe3", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true},
-    {.name = "falcon-h1", .recurs = GgufRecurs::beside_attention},
-    {.name = "granitehybrid", .recurs = GgufRecurs::where_no_heads},
-    {.name = "jamba", .recurs = GgufRecurs::where_no_heads},
-    {.name = "kimi-k3", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true},
-    {.name = "kimi-linear", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true},
-    {.name = "lfm2", .slides = GgufSlides::if_given, .pattern = gguf_pattern_attention, .recurs = GgufRecurs::where_no_heads},
-    {.name = "lfm2moe", .slides = GgufSlides::if_given, .pattern = gguf_pattern_attention, .recurs = GgufRecurs::where_no_heads},
-    {.name = "mamba", .recurs = GgufRecurs::always},
-    {.name = "mamba2", .recurs = GgufRecurs::always},
-    {.name = "minimax-01", .recurs = GgufRecurs::by_interval, .interval = 8, .lightning = true},
-    {.name = "nemotron_h", .recurs = GgufRecurs::where_no_heads_and_no_ff},
-    {.name = "nemotron_h_moe", .recurs = GgufRecurs::where_no_heads_and_no_ff},
-    {.name = "plamo2", .recurs = GgufRecurs::where_no_heads},
-    {.name = "qwen35", .recurs = GgufRecurs::by_interval, .interval = 4},
-    {.name = "qwen35moe", .recurs = GgufRecurs::by_interval, .interval = 4},
+    {.name = "arwkv7", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "bailingmoe3", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .rolls_back = true},
+    {.name = "falcon-h1", .recurs = GgufRecurs::beside_attention, .drafts_as_main = true},
+    {.name = "granitehybrid", .recurs = GgufRecurs::where_no_heads, .drafts_as_main = true},
+    {.name = "jamba", .recurs = GgufRecurs::where_no_heads, .drafts_as_main = true},
+    {.name = "kimi-k3", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .drafts_as_main = true, .rolls_back = true},
+    {.name = "kimi-linear", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .drafts_as_main = true},
+    {.name = "lfm2",
+     .slides = GgufSlides::if_given,
+     .pattern = gguf_pattern_attention,
+     .recurs = GgufRecurs::where_no_heads,
+     .drafts_as_main = true,
+     .rolls_back = true},
+    {.name = "lfm2moe",
+     .slides = GgufSlides::if_given,
+     .pattern = gguf_pattern_attention,
+     .recurs = GgufRecurs::where_no_heads,
+     .drafts_as_main = true,
+     .rolls_back = true},
+    {.name = "mamba", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "mamba2", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "minimax-01", .recurs = GgufRecurs::by_interval, .interval = 8, .lightning = true, .drafts_as_main = true},
+    {.name = "nemotron_h", .recurs = GgufRecurs::where_no_heads_and_no_ff, .drafts_as_main = true, .rolls_back = true},
+    {.name = "nemotron_h_moe", .recurs = GgufRecurs::where_no_heads_and_no_ff, .rolls_back = true},
+    {.name = "plamo2", .recurs = GgufRecurs::where_no_heads, .drafts_as_main = true},
+    {.name = "qwen35", .recurs = GgufRecurs::by_interval, .interval = 4, .rolls_back = true},
+    {.name = "qwen35moe", .recurs = GgufRecurs::by_interval, .interval = 4, .rolls_back = true},
     {.name = "qwen3next", .recurs = GgufRecurs::by_interval, .interval = 4},
-    {.name = "qwen4exp", .recurs = GgufRecurs::by_interval, .interval = 4, .indexer = GgufIndexer::attention_layers},
-    {.name = "rwkv6", .recurs = GgufRecurs::always},
-    {.name = "rwkv6qwen2", .recurs = GgufRecurs::always},
-    {.name = "rwkv7", .recurs = GgufRecurs::always},
+    {.name = "qwen4exp",
+     .recurs = GgufRecurs::by_interval,
+     .interval = 4,
+     .indexer = GgufIndexer::attention_layers,
+     .drafts_as_main = true,
+     .rolls_back = true},
+    {.name = "rwkv6", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "rwkv6qwen2", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "rwkv7", .recurs = GgufRecurs::always, .drafts_as_main = true},
     // no cache (R18)
     {.name = "bert", .keeps_nothing = true},
     {.name = "dream", .keeps_nothing = true},

@@ -181,41 +181,61 @@ inline void gguf_recurrence(GgufKeys const& keys, GgufArchitecture const& row, G
   }
 }
 
-/// R15: the two states of a recurrent block, f32 always.
-inline Layer gguf_state(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model) {
+/// R15: f32 elements of the two states of a recurrent block.
+struct GgufState {
+  std::uint64_t conv{};
+  std::uint64_t state{};
+};
+
+inline GgufState gguf_state_elements(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model) {
   std::uint64_t const embedding = keys.count("embedding_length"), heads = keys.per_block("attention.head_count", model.blocks, 0).front();
   std::uint64_t const rows = model.ssm_conv_kernel > 0 ? model.ssm_conv_kernel - 1 : 0;
-  std::uint64_t conv = saturating_multiply(rows, saturating_add(model.ssm_inner, saturating_multiply(2 * model.ssm_groups, model.ssm_state)));
-  std::uint64_t state = saturating_multiply(model.ssm_state, model.ssm_inner);
+  GgufState of{.conv = saturating_multiply(rows, saturating_add(model.ssm_inner, saturating_multiply(2 * model.ssm_groups, model.ssm_state))),
+               .state = saturating_multiply(model.ssm_state, model.ssm_inner)};
   if (auto const size = keys.count_or("wkv.head_size", 0); size != 0) {
-    conv = saturating_multiply(keys.count_or("token_shift_count", 2), embedding);
-    state = saturating_multiply(embedding, size);
+    of.conv = saturating_multiply(keys.count_or("token_shift_count", 2), embedding);
+    of.state = saturating_multiply(embedding, size);
   } else if (auto const cache = keys.count_or("shortconv.l_cache", 0); cache != 0) {
-    conv = saturating_multiply(embedding, cache - 1);
-    state = 0;
+    of = {.conv = saturating_multiply(embedding, cache - 1)};
   } else if (auto const dim = keys.count_or("kda.head_dim", 0); dim != 0) {
-    conv = saturating_multiply(3 * (model.ssm_conv_kernel > 0 ? rows : 3), saturating_multiply(heads, dim));
-    state = saturating_multiply(saturating_multiply(dim, dim), heads);
+    of.conv = saturating_multiply(3 * (model.ssm_conv_kernel > 0 ? rows : 3), saturating_multiply(heads, dim));
+    of.state = saturating_multiply(saturating_multiply(dim, dim), heads);
   } else if (row.lightning) {
-    conv = 0;
-    state = saturating_multiply(saturating_multiply(model.head_k, model.head_k), heads);
+    of = {.state = saturating_multiply(saturating_multiply(model.head_k, model.head_k), heads)};
   }
-  if (conv > 0xffff'ffff || state > 0xffff'ffff || conv + state == 0)
-    throw keys.refuse(keys.name("ssm.*"), "a state of " + std::to_string(saturating_add(conv, state)) + " elements", "1 to 2^32 elements",
+  if (of.conv > 0xffff'ffff || of.state > 0xffff'ffff || of.conv + of.state == 0)
+    throw keys.refuse(keys.name("ssm.*"), "a state of " + std::to_string(saturating_add(of.conv, of.state)) + " elements", "1 to 2^32 elements",
                       "check the ssm, wkv, kda or shortconv keys");
-  return recurrent({.conv = {.width = static_cast<std::uint32_t>(conv), .dtype = fp32}, .state = {.width = static_cast<std::uint32_t>(state), .dtype = fp32}});
+  return of;
 }
 
-/// R15: the third state, of per-layer embeddings, on the layers that ple.layers names.
-inline Layer gguf_with_embeddings(GgufKeys const& keys, Layer layer, std::uint64_t i) {
+inline Layer gguf_state(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model) {
+  auto const of = gguf_state_elements(keys, row, model);
+  return recurrent(
+      {.conv = {.width = static_cast<std::uint32_t>(of.conv), .dtype = fp32}, .state = {.width = static_cast<std::uint32_t>(of.state), .dtype = fp32}});
+}
+
+/// R15: elements of the third state, of per-layer embeddings, on the layers that ple.layers names; 0 on others.
+inline std::uint64_t gguf_embedding_elements(GgufKeys const& keys, std::uint64_t i) {
   auto const* listed = keys.find("ple.layers");
-  if (!listed || std::find(listed->numbers.begin(), listed->numbers.end(), static_cast<std::int64_t>(i)) == listed->numbers.end()) return layer;
+  if (!listed || std::find(listed->numbers.begin(), listed->numbers.end(), static_cast<std::int64_t>(i)) == listed->numbers.end()) return 0;
   std::uint64_t const rows = saturating_subtract(keys.count_or("ple.conv_kernel", 0), 1);
   std::uint64_t const elements = saturating_multiply(saturating_multiply(rows, keys.count_or("ple.ngram_size", 0)),
                                                      saturating_multiply(keys.count_or("hyper_connection.count", 0), keys.count("embedding_length")));
   if (elements == 0 || elements > 0xffff'ffff)
     throw keys.refuse(keys.name("ple.*"), "a state of " + std::to_string(elements) + " elements", "1 to 2^32 elements", "check the ple keys");
-  return parallel(layer, recurrent({.conv = {.width = static_cast<std::uint32_t>(elements), .dtype = fp32}}));
+  return elements;
+}
+
+inline Layer gguf_with_embeddings(GgufKeys const& keys, Layer layer, std::uint64_t i) {
+  std::uint64_t const elements = gguf_embedding_elements(keys, i);
+  return elements == 0 ? layer : parallel(layer, recurrent({.conv = {.width = static_cast<std::uint32_t>(elements), .dtype = fp32}}));
+}
+
+/// R9: whether a block keeps a cache of its own: Gemma 3n's first ones, Gemma 4's all but the last.
+inline bool gguf_keeps_own(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model, std::uint64_t i) {
+  if (row.from_start != 0 && i >= row.from_start) return false;
+  return !row.shares_tail || i + keys.count_or("attention.shared_kv_layers", 0) < model.blocks;
 }
 
 /// R8, R17: whether a block's indexer keeps keys.
@@ -252,9 +272,7 @@ inline std::uint32_t gguf_width(GgufKeys const& keys, std::uint64_t width) {
 /// What block i keeps, NextN blocks included.
 inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model, std::uint64_t i) {
   if (row.keeps_nothing) return no_cache();
-  if (row.from_start != 0 && i >= row.from_start) return shared_cache();  // R9: Gemma 3n
-  if (auto const shared = row.shares_tail ? keys.count_or("attention.shared_kv_layers", 0) : 0; i + shared >= model.blocks)
-    return shared_cache();  // R9: Gemma 4
+  if (!gguf_keeps_own(keys, row, model, i)) return shared_cache();
   bool const beside = row.recurs == GgufRecurs::beside_attention;
   if (model.recurs[i] && !beside) return gguf_with_embeddings(keys, gguf_state(keys, row, model), i);
   if (row.recurs == GgufRecurs::where_no_heads_and_no_ff && keys.per_block("feed_forward_length", model.blocks, 0)[i] != 0) return no_cache();
@@ -290,12 +308,8 @@ inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufM
   return beside && i < model.layers ? parallel(layer, gguf_state(keys, row, model)) : layer;
 }
 
-}  // namespace detail
-
-/// From parsed metadata; `input` names it in errors. Throws Error.
-inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
-  detail::GgufKeys const keys{file, input};
-  auto const& row = detail::gguf_architecture(keys);
+/// Everything about a model but its layers: which block slides or recurs, heads, head sizes, state sizes.
+inline GgufModel gguf_facts(GgufKeys const& keys, GgufArchitecture const& row) {
   GgufModel model{.architecture = keys.architecture(), .context = {keys.count("context_length")}};
   model.blocks = keys.count("block_count");
   std::uint64_t nextn = keys.count_or("nextn_predict_layers", 0);  // R10
@@ -321,14 +335,32 @@ inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
   model.ssm_inner = keys.count_or("ssm.inner_size", 0);
   model.ssm_state = keys.count_or("ssm.state_size", 0);
   model.ssm_groups = keys.count_or("ssm.group_count", 0);
-  detail::gguf_windows(keys, row, model);
-  detail::gguf_recurrence(keys, row, model);
+  gguf_windows(keys, row, model);
+  gguf_recurrence(keys, row, model);
+  return model;
+}
 
-  std::uint64_t const loops = row.loops ? std::max<std::uint64_t>(keys.count_or("num_loops", 1), 1) : 1;  // R11
+/// R11: how often the blocks are gone through, each time with a cache of their own.
+inline std::uint64_t gguf_loops(GgufKeys const& keys, GgufArchitecture const& row, GgufModel const& model) {
+  std::uint64_t const loops = row.loops ? std::max<std::uint64_t>(keys.count_or("num_loops", 1), 1) : 1;
   if (saturating_multiply(model.blocks, loops) > max_layers)
     throw keys.refuse(keys.name("num_loops"), std::to_string(loops), "at most 512 layers in all loops", "convert the model again");
+  return loops;
+}
+
+}  // namespace detail
+
+/// From parsed metadata; `input` names it in errors. Throws Error.
+inline GgufModel gguf_model(GgufFile const& file, std::string const& input) {
+  detail::GgufKeys const keys{file, input};
+  auto const& row = detail::gguf_architecture(keys);
+  GgufModel model = detail::gguf_facts(keys, row);
+  std::uint64_t const loops = detail::gguf_loops(keys, row, model);
   for (std::uint64_t loop = 0; loop < loops; ++loop)
     for (std::uint64_t i = 0; i < model.layers; ++i) model.spec.layers.append(detail::gguf_layer(keys, row, model, i));
+  if (row.adds_router)  // R11
+    model.spec.layers.append(
+        full_attention({.kv_heads = 1, .head_dim = detail::gguf_width(keys, model.head_k), .value_dim = detail::gguf_width(keys, model.head_v)}));
   for (std::uint64_t i = model.layers; i < model.blocks; ++i) model.draft_layers.append(draft(detail::gguf_layer(keys, row, model, i)));
   model.spec.dtype = fp16;
   detail::refuse_bad(check(model.spec), input);
