@@ -17,6 +17,7 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"hf-config", hf_config},
     {"gguf-models", gguf_models},
     {"gguf-parse", gguf_parse},
+    {"logs-lines", logs_lines},
 };
 
 int usage(std::string const& wrong) {
