@@ -326,23 +326,25 @@ static_assert(all_well_formed(), "a form has a figure without a name, or a group
 
 inline constexpr std::size_t form_count = sizeof(log_forms) / sizeof(log_forms[0]);
 
-/// The forms that may begin with a character, in the order of the table: first[c] to first[c + 1] of `forms`.
+/// The forms that may begin with a character, in the order of the table: first[c] to first[c + 1] of `forms`. A form that begins with
+/// a figure may begin with any digit.
 struct FormIndex {
   std::array<std::uint16_t, 257> first{};
-  std::array<std::uint16_t, 2 * form_count + 32> forms{};
+  std::array<std::uint16_t, 10 * form_count> forms{};
 };
 
-constexpr bool may_begin(LogForm const& form, char c) { return body(form).front() == '{' && begins_slot({body(form)}) ? is_digit(c) : body(form).front() == c; }
+constexpr char first_of(LogForm const& form) { return begins_slot({body(form)}) ? '0' : body(form).front(); }
+constexpr char last_of(LogForm const& form) { return begins_slot({body(form)}) ? '9' : body(form).front(); }
 
 constexpr FormIndex index_forms() {
   FormIndex index{};
-  std::uint16_t used = 0;
-  for (std::size_t c = 0; c < 256; ++c) {
-    index.first[c] = used;
-    for (std::uint16_t i = 0; i < form_count; ++i)
-      if (may_begin(log_forms[i], static_cast<char>(c))) index.forms[used++] = i;
-  }
-  index.first[256] = used;
+  std::array<std::uint16_t, 256> wanted{};
+  for (auto const& form : log_forms)
+    for (char c = first_of(form); c <= last_of(form); ++c) ++wanted[static_cast<unsigned char>(c)];
+  for (std::size_t c = 0; c < 256; ++c) index.first[c + 1] = static_cast<std::uint16_t>(index.first[c] + wanted[c]);
+  auto next = index.first;
+  for (std::uint16_t i = 0; i < form_count; ++i)
+    for (char c = first_of(log_forms[i]); c <= last_of(log_forms[i]); ++c) index.forms[next[static_cast<unsigned char>(c)]++] = i;
   return index;
 }
 inline constexpr FormIndex form_index = index_forms();
