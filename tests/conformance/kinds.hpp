@@ -9,5 +9,6 @@ Cases hf_config(Options const& options);
 Cases gguf_models(Options const& options);
 Cases gguf_parse(Options const& options);
 Cases logs_lines(Options const& options);
+Cases logs_uniform(Options const& options);
 
 }  // namespace conformance

@@ -18,6 +18,7 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"gguf-models", gguf_models},
     {"gguf-parse", gguf_parse},
     {"logs-lines", logs_lines},
+    {"logs-uniform", logs_uniform},
 };
 
 int usage(std::string const& wrong) {
