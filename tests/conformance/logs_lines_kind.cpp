@@ -64,14 +64,14 @@ std::map<std::string, Quantity> const pool_figures{{"tokens", Quantity::tokens},
 std::string bare(Figure const& figure) {
   if (figure.low == figure.high && figure.printed.find('.') == std::string::npos && figure.printed.find_first_of("BG") == std::string::npos)
     return std::to_string(figure.low);
-  std::string text = figure.printed.substr(0, figure.printed.find_first_not_of("0123456789.,"));
+  std::string text = figure.printed.substr(0, figure.printed.find_first_not_of("-0123456789.,"));
   std::erase(text, ',');
   return text;
 }
 
 std::string bare(Json const& expected) {
   std::string text = expected.is_string() ? expected.get<std::string>() : expected.dump();
-  return text.substr(0, text.find_first_not_of("0123456789."));
+  return text.substr(0, text.find_first_not_of("-0123456789."));
 }
 
 /// True where the digits of a figure stand in the lines at all.

@@ -72,6 +72,9 @@ TEST_CASE("vLLM's errors say what was needed, what there was and what would fit"
       read::runtime_log_text("max seq len (32768), (8.00 GiB KV cache is needed, which is larger than the available KV cache memory (4.46 GiB).\n");
   REQUIRE(printed(without, Quantity::needed) == "8.00 GiB");
   REQUIRE_FALSE(without.last(Quantity::estimated_length));
+  auto const profile = read::runtime_log_text("the current vLLM instance can use total_gpu_memory (23.65GiB) x gpu_memory_utilization (0.90) = 21.28GiB\n");
+  REQUIRE(printed(profile, Quantity::device_total) == "23.65GiB");
+  REQUIRE(profile.last(Quantity::fraction)->low == 895'000);
   auto const old = read::runtime_log_text("max seq len (29000) is larger than the maximum number of tokens that can be stored in KV cache (23648)\n");
   REQUIRE(counts(old, Quantity::tokens) == Counts{23'648});
 }
@@ -94,6 +97,12 @@ TEST_CASE("a printed number is the interval of all that print so") {
   REQUIRE(one_decimal.high - one_decimal.low == (1U << 30) / 10);
 }
 
+TEST_CASE("where less than nothing is left for the cache, it is nothing") {
+  auto const log = read::runtime_log_text("Available KV cache memory: -1.26 GiB");
+  REQUIRE(printed(log, Quantity::available) == "-1.26 GiB");
+  REQUIRE(log.last(Quantity::available)->high == 0);
+}
+
 TEST_CASE("ranks, processes, colours, timestamps and CRLF are read through") {
   auto const log = read::runtime_log_text(
       "\x1b[1;36m(VllmWorker rank=0 pid=775158)\x1b[0;0m INFO 08-16 02:14:35 [gpu_worker.py:255] Available KV cache memory: 35.74 GiB\r\n"
@@ -112,6 +121,7 @@ TEST_CASE("ranks, processes, colours, timestamps and CRLF are read through") {
 
 TEST_CASE("SGLang's pools are read, each with its figures") {
   auto const log = read::runtime_log_text(
+      "Use Sliding window memory pool. full_layer_tokens=999553, swa_layer_tokens=799642\n"
       "Mamba Cache is allocated. max_mamba_cache_size: 124, conv_state size: 0.34GB, ssm_state size: 17.58GB \n"
       "SWAKVPool mem usage: 19.45 GB, swa size: 799642, full size: 999553\n"
       "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 330323, K size: 10.08 GB, V size: 10.08 GB\n"
@@ -120,17 +130,18 @@ TEST_CASE("SGLang's pools are read, each with its figures") {
       "DSV4 memory calculation: bytes_per_full_token=7705.45, available_bytes=6.16 GB, c128_state_fixed=0.04 GB\n"
       "DSV4 pool sizes: full=852992, swa=85248, c4=213248, c128=6664, c4_state=5328, c128_state=0\n");
   REQUIRE(log.runtime() == Runtime::sglang);
-  REQUIRE(log.lines.size() == 7);
-  REQUIRE(log.lines[0].find(Quantity::slots)->low == 124);
-  REQUIRE(log.lines[0].find(Quantity::state_bytes)->printed == "17.58GB");
-  REQUIRE(log.lines[1].find(Quantity::swa_tokens)->low == 799'642);
-  REQUIRE(log.lines[2].find(Quantity::dtype)->printed == "torch.bfloat16");
-  REQUIRE(log.lines[2].find(Quantity::value_bytes)->printed == "10.08 GB");
-  REQUIRE(log.lines[3].find(Quantity::tokens) == nullptr);
-  REQUIRE(log.lines[4].find(Quantity::max_requests)->low == 16);
-  REQUIRE(log.lines[4].find(Quantity::max_length)->low == 163'840);
-  REQUIRE(log.lines[5].find(Quantity::token_bytes)->printed == "7705.45");
-  REQUIRE(log.lines[6].find(Quantity::c128_states)->low == 0);
+  REQUIRE(log.lines.size() == 8);
+  REQUIRE(log.lines[0].find(Quantity::swa_tokens)->low == 799'642);
+  REQUIRE(log.lines[1].find(Quantity::slots)->low == 124);
+  REQUIRE(log.lines[1].find(Quantity::state_bytes)->printed == "17.58GB");
+  REQUIRE(log.lines[2].find(Quantity::swa_tokens)->low == 799'642);
+  REQUIRE(log.lines[3].find(Quantity::dtype)->printed == "torch.bfloat16");
+  REQUIRE(log.lines[3].find(Quantity::value_bytes)->printed == "10.08 GB");
+  REQUIRE(log.lines[4].find(Quantity::tokens) == nullptr);
+  REQUIRE(log.lines[5].find(Quantity::max_requests)->low == 16);
+  REQUIRE(log.lines[5].find(Quantity::max_length)->low == 163'840);
+  REQUIRE(log.lines[6].find(Quantity::token_bytes)->printed == "7705.45");
+  REQUIRE(log.lines[7].find(Quantity::c128_states)->low == 0);
 }
 
 TEST_CASE("llama.cpp's caches, buffers and resolved parameters are read, old and new") {
@@ -216,7 +227,7 @@ TEST_CASE("what the library prints as TensorRT-LLM's lines is read back") {
 
 TEST_CASE("a known line that cannot be read is reported with its number, never skipped") {
   for (std::string const line :
-       {"GPU KV cache size: many tokens", "GPU KV cache size: 12,34 tokens", "Available KV cache memory: 12.20 furlongs", "Available KV cache memory: -1 GiB",
+       {"GPU KV cache size: many tokens", "GPU KV cache size: 12,34 tokens", "Available KV cache memory: 12.20 furlongs", "Available KV cache memory: - GiB",
         "# GPU blocks: 507, # CPU blocks: x", "KV Cache is allocated. #tokens: none, K size: 1.00 GB, V size: 1.00 GB", "Number of tokens per block: 3.5",
         "max_total_num_tokens=10, max_running_requests=16, context_len=None"}) {
     INFO(line);

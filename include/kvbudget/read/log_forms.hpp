@@ -208,6 +208,7 @@ inline constexpr LogForm log_forms[] = {
     {Runtime::vllm_v0, "~CPU blocks: {cpu_blocks}"},
     {Runtime::vllm_v0, "total_gpu_memory={device_total}"},
     {Runtime::vllm_v0, "kv_cache_size={available}"},
+    {Runtime::vllm_v0, "can use total_gpu_memory ({device_total}) x gpu_memory_utilization ({fraction})"},
     {Runtime::vllm_v0, "the rest of the memory reserved for KV Cache is {available}"},
     {Runtime::vllm, "max seq len ({needed_length}) is larger than the maximum number of tokens that can be stored in KV cache ({tokens})"},
     {Runtime::vllm, "~maximum number of tokens that can be stored in KV cache ({tokens})"},
@@ -217,6 +218,7 @@ inline constexpr LogForm log_forms[] = {
     {Runtime::vllm_v1, "Available KV cache memory: {available:2}"},
     {Runtime::vllm_v1, "GPU KV cache size: {tokens} tokens"},
     {Runtime::vllm_v1, "~reserved {available:2} memory for KV Cache as specified by kv_cache_memory_bytes"},
+    {Runtime::vllm_v1, "~Available memory: {available}, total memory: {device_total}"},  // on Ascend, in bytes
     {Runtime::vllm_v1, "num_gpu_blocks is: {blocks}"},
     {Runtime::vllm, "Overriding num_gpu_blocks=*with num_gpu_blocks_override={blocks}"},
     {Runtime::vllm_v1, "Setting attention block size to {block} tokens"},
@@ -235,10 +237,10 @@ inline constexpr LogForm log_forms[] = {
     {Runtime::sglang, "KV Cache is allocated.< dtype: {dtype},>< #tokens: {tokens},> KV size: {key_value_bytes}"},
     {Runtime::sglang, "max_total_num_tokens={tokens}<*max_running_requests={max_requests}><*context_len={max_length}><*available_gpu_mem={device_free}>"},
     {Runtime::sglang, "max_total_num_token={tokens}<*context_len={max_length}>"},
-    {Runtime::sglang, "Use sliding window memory pool. full_layer_tokens={full_tokens}, swa_layer_tokens={swa_tokens}"},
+    {Runtime::sglang, "liding window memory pool. full_layer_tokens={full_tokens}, swa_layer_tokens={swa_tokens}"},
     {Runtime::sglang, "SWAKVPool mem usage: {total_bytes}, swa size: {swa_tokens}, full size: {full_tokens}"},
     {Runtime::sglang,
-     "Mamba Cache is allocated. max_mamba_cache_size: {slots}, conv_state size: {conv_bytes}, ssm_state size: {state_bytes}"
+     "Mamba Cache is allocated.< max_mamba_cache_size: {slots},> conv_state size: {conv_bytes}, ssm_state size: {state_bytes}"
      "< intermediate_ssm_state_cache size: {draft_state_bytes}>< intermediate_conv_window_cache size: {draft_conv_bytes}>"},
     {Runtime::sglang,
      "DSV4 memory calculation: bytes_per_full_token={token_bytes_decimal}, available_bytes={available}, c128_state_fixed={fixed_bytes}<, full_token={tokens}>"},

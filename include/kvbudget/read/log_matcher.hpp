@@ -122,7 +122,10 @@ inline constexpr LogUnit log_units[] = {
     {"TiB", std::uint64_t{1} << 40},
 };
 
+/// Where less than nothing is left (vLLM: "-1.26 GiB"), it is nothing.
 constexpr Outcome read_bytes(Cursor& in, std::uint64_t decimals, Figure& figure) {
+  bool const negative = in.peek() == '-';
+  if (negative) ++in.at;
   Number number{};
   if (auto const outcome = read_number(in, number); outcome != Outcome::yes) return outcome;
   Cursor word = in;
@@ -134,7 +137,9 @@ constexpr Outcome read_bytes(Cursor& in, std::uint64_t decimals, Figure& figure)
     if (unit.bytes == 1 && number.of != 1) return Outcome::unreadable;  // part of a byte
     if (!unit.name.empty()) in = word;
     show_decimals(number, unit.bytes == 1 ? 0 : decimals);
-    return interval(number, unit.bytes, figure);
+    auto const outcome = interval(number, unit.bytes, figure);
+    if (negative) figure.low = figure.high = 0;
+    return outcome;
   }
   return Outcome::unreadable;
 }

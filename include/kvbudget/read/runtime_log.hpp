@@ -107,7 +107,7 @@ inline std::string process_of(std::string_view line) {
     std::size_t const close = line.find(line[open] == '(' ? ')' : ']', open);
     if (close == std::string_view::npos || close - open > longest) continue;
     std::string_view const inside = line.substr(open + 1, close - open - 1);
-    for (std::string_view const sign : {"pid=", " DP", " TP", " PP", "gpu_id=", "gpu="}) {
+    for (std::string_view const sign : {"pid=", " DP", " TP", " PP", "gpu_id=", "gpu=", "rank"}) {
       std::size_t const at = inside.find(sign);
       if (at == std::string_view::npos) continue;
       return std::string{sign[0] == ' ' ? inside.substr(at + 1) : inside};
