@@ -14,5 +14,7 @@ Cases llama_cpp_gguf(Options const& options);
 Cases llama_cpp_log_lines(Options const& options);
 Cases llama_cpp_logs(Options const& options);
 Cases llama_cpp_sizing(Options const& options);
+Cases logs_lines(Options const& options);
+Cases logs_uniform(Options const& options);
 
 }  // namespace conformance

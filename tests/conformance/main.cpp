@@ -23,6 +23,8 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"llama-cpp-log-lines", llama_cpp_log_lines},
     {"llama-cpp-logs", llama_cpp_logs},
     {"llama-cpp-sizing", llama_cpp_sizing},
+    {"logs-lines", logs_lines},
+    {"logs-uniform", logs_uniform},
 };
 
 int usage(std::string const& wrong) {

@@ -52,6 +52,9 @@ static_assert(
     CacheGroup{.keeps = Keeps::window, .block = 16_tokens, .span = 1'024_tokens, .bound = {.tokens = 1'023_tokens + 16'384_tokens, .blocks = 1_blocks}}.most(
         131'072_tokens, 1_tokens) == 1'089_blocks,
     "a runtime's own bound: vllm.md B2, case 47");
+static_assert(CacheGroup{.keeps = Keeps::window, .block = 32_tokens, .span = 1'024_tokens, .bound = {.tokens = 1'024_tokens, .beside = 28_tokens}}.most(
+                  5'000_tokens, 1_tokens) == 33_blocks,
+              "what a runtime keeps beside a sequence's own tokens");
 static_assert(fixed_group(3_blocks).most(1'000'000_tokens, 1_tokens) == 3_blocks);
 static_assert(Footprint{}.most(0, 100_tokens) == 100_blocks, "a token budget has blocks of one token");
 static_assert(paged(16_tokens).most(0, Tokens::max()) == Blocks::max(), "a need too large to count never fits");

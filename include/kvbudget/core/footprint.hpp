@@ -20,11 +20,12 @@ inline constexpr std::size_t max_groups = 8;
 
 enum class Keeps : std::uint8_t { everything, window, chunk, fixed };
 
-/// A runtime's own bound on what a sequence of L tokens can hold, where it is not the exact one: ceil(min(L, tokens) / b) + blocks.
+/// A runtime's own bound on what a sequence of L tokens can hold, where it is not the exact one: ceil((min(L, tokens) + beside) / b) + blocks.
 /// vLLM's for a window (vllm.md B2): {.tokens = W - 1 + F, .blocks = 1}.
 struct Bound {
   Tokens tokens{};  // 0: the exact bound
   Blocks blocks{};
+  Tokens beside{};  // what every sequence keeps beside its own tokens: TensorRT-LLM's sink bubble
 };
 
 struct CacheGroup {
@@ -48,7 +49,7 @@ struct CacheGroup {
   constexpr Blocks most(Tokens length, Tokens in_flight) const {
     if (keeps == Keeps::fixed) return fixed * blocks_per_entry;
     if (length.saturated()) return Blocks::max();
-    return (blocks_for(min(length, most_tokens(in_flight)), block) + bound.blocks) * blocks_per_entry;
+    return (blocks_for(min(length, most_tokens(in_flight)) + bound.beside, block) + bound.blocks) * blocks_per_entry;
   }
 
   /// The most tokens whose blocks are held: what the window or chunk keeps, what is in flight, and the ends of blocks.

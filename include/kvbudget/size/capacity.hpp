@@ -168,6 +168,7 @@ struct CachePlan {
                     : group.keeps == Keeps::window ? "the window, in flight, block ends"
                                                    : "the chunk, in flight, block ends",
                     group.most_tokens(options.in_flight).count);
+      if (group.bound.beside != Tokens{}) steps.add("beside its own tokens", group.bound.beside);
       steps.divide_up("tokens per block", group.block.count, Unit::tokens, Unit::blocks);
       if (group.bound.blocks != Blocks{}) steps.add("and, by the runtime's rule", group.bound.blocks);
     }
