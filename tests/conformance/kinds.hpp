@@ -8,5 +8,6 @@ namespace conformance {
 Cases hf_config(Options const& options);
 Cases gguf_models(Options const& options);
 Cases gguf_parse(Options const& options);
+Cases sglang_sizing(Options const& options);
 
 }  // namespace conformance
