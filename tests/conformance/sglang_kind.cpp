@@ -174,7 +174,15 @@ sglang::RankModel from_facts(Json const& facts, std::uint32_t stage) {
 
 // ---- our figures, by the names of the file ----
 
-Json model_facts(sglang::RankModel const& rank, sglang::Options const& o) {
+/// The layers of a stage as SGLang counts those of its two pools: the first of the next stage among them.
+sglang::LayerIds counted(sglang::RankModel const& rank, sglang::LayerIds const& layers) {
+  sglang::LayerIds found;
+  for (auto const layer : layers)
+    if (layer >= rank.first_layer && layer <= rank.end_layer) found.push_back(layer);
+  return found;
+}
+
+Json model_facts(sglang::RankModel const& rank, sglang::Options const& o, Json const& reported_window) {
   sglang::Model const& m = rank.model;
   auto const maybe = [](auto const& value) { return value ? Json(*value) : Json(nullptr); };
   Json facts{{"num_hidden_layers", m.hidden_layers}, {"num_attention_layers", m.attention_layers}, {"total_kv_heads", m.total_kv_heads},
@@ -185,14 +193,15 @@ Json model_facts(sglang::RankModel const& rank, sglang::Options const& o) {
   facts["dtype"] = name_of(m.dtype);
   facts["use_mla_backend"] = m.latent;
   facts["is_dsa"] = m.indexed;
-  facts["is_hybrid_swa"] = m.hybrid_swa && !o.disable_hybrid_swa_memory;
   facts["is_hybrid_swa_compress"] = m.swa_own_shape;
-  facts["full_layer_ids"] = m.full_layers;
-  facts["swa_layer_ids"] = m.swa_layers;
+  facts["full_layer_ids"] = counted(rank, m.full_layers);
+  facts["swa_layer_ids"] = counted(rank, m.swa_layers);
   facts["kv_lora_rank"] = m.latent_dim;
   facts["qk_rope_head_dim"] = m.compressed ? m.compressed->rope : m.rope_dim;
   facts["index_head_dim"] = m.compressed ? m.compressed->index_dim : m.index_dim;
-  facts["runner_sliding_window_size"] = m.window && !(o.disable_hybrid_swa_memory && m.window) ? Json(m.window->count) : Json(nullptr);
+  bool const hybrid = m.hybrid_swa && !o.disable_hybrid_swa_memory;
+  facts["is_hybrid_swa"] = hybrid;
+  facts["runner_sliding_window_size"] = hybrid && m.window ? Json(m.window->count) : reported_window;
   facts["num_nextn_predict_layers"] = maybe(m.nextn_layers);
   facts["eagle_draft_num_layers"] = maybe(o.draft_layers);
   if (m.compressed) {
@@ -457,6 +466,7 @@ struct Row {
   sglang::Options options{};
   std::vector<sglang::Memory> memory{};
   std::vector<sglang::Store> draft{};
+  Json reported_window{};  // by the loaded model, where the row says
 };
 
 void compare_pools(std::string const& path, Json const& expected, Json const& ours, Case& one) {
@@ -472,8 +482,8 @@ void compare_pools(std::string const& path, Json const& expected, Json const& ou
   }
 }
 
-void compare_model(Json const& expected, sglang::RankModel const& rank, sglang::Options const& o, Case& one) {
-  one.compare_all(expected, model_facts(rank, o), not_model_facts);
+void compare_model(Json const& expected, sglang::RankModel const& rank, Row const& row, Case& one) {
+  one.compare_all(expected, model_facts(rank, row.options, row.reported_window), not_model_facts);
   one.compare("has states", expected.contains("mamba"), rank.model.states.has_value());
   if (expected.contains("mamba") && rank.model.states) one.compare_all(expected.at("mamba"), state_facts(rank), {"config_class"});
 }
@@ -482,7 +492,7 @@ void compare_rank(Json const& expected, sglang::Plan const& plan, Row const& row
   Json facts = rank_facts(plan);
   facts["pre_gib"] = sglang::free_gib(row.memory[0].before_loading, sglang::on_several_ranks(row.options));
   one.compare_all(expected, facts, not_facts);
-  if (with_model) compare_model(expected.at("model"), plan.rank, row.options, one);
+  if (with_model) compare_model(expected.at("model"), plan.rank, row, one);
   if (!expected.contains("pools")) return;
   if (plan.stores.empty()) return one.wrong("pools", write::refusal_text(plan));
   compare_pools("pools", expected.at("pools"), pool_facts(plan, plan.stores), one);
@@ -529,6 +539,7 @@ void compare_row(std::string const& file, Options const& how, Json& row_json, Ca
   bool const from_config_json = !how.configs.empty() || !has_ranks;
 
   Row row{.options = options_of(input, resolved), .memory = {{{input.at("pre").get<std::uint64_t>()}, {input.at("post").get<std::uint64_t>()}}}};
+  row.reported_window = input.value("window", Json{});
   auto const draft = draft_of(input, configs);
   if (from_config_json) {
     auto const read = from_config(input, configs);

@@ -9,6 +9,7 @@
 // The arithmetic is in the headers of sglang/, rule by rule: budget (R30-R34), cells (R40-R48), buffers (R60).
 #pragma once
 
+#include <kvbudget/size/sglang/from_spec.hpp>
 #include <kvbudget/size/sglang/settle.hpp>
 
 namespace kvbudget::inline v1::sglang {
