@@ -21,7 +21,8 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
 };
 
 int usage(std::string const& wrong) {
-  std::fprintf(stderr, "kvbudget_conformance: %s\nusage: kvbudget_conformance [--max-refused N] [--self-test] [--configs DIR] KIND FILE...\nkinds:", wrong.c_str());
+  std::fprintf(stderr,
+               "kvbudget_conformance: %s\nusage: kvbudget_conformance [--max-refused N] [--self-test] [--configs DIR] KIND FILE...\nkinds:", wrong.c_str());
   for (auto const& [name, run] : kinds) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
   return 2;

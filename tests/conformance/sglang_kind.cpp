@@ -21,7 +21,8 @@ using sglang::Layout;
 using sglang::StoreKind;
 
 // Names of classes and what the runner does not size by; memory the oracle never allocated.
-std::set<std::string> const not_facts{"class", "pool_class", "configurator", "device_bytes", "device_bytes_by_attr", "available_size", "model", "pools", "draft"};
+std::set<std::string> const not_facts{"class",          "pool_class", "configurator", "device_bytes", "device_bytes_by_attr",
+                                      "available_size", "model",      "pools",        "draft"};
 // Of a model: names, what enters only as something else that is compared, and what sizes nothing.
 std::set<std::string> const not_model_facts{"arch", "attention_arch", "qk_nope_head_dim", "sliding_window_size", "attention_chunk_size", "loop_num", "mamba"};
 
@@ -185,10 +186,18 @@ sglang::LayerIds counted(sglang::RankModel const& rank, sglang::LayerIds const& 
 Json model_facts(sglang::RankModel const& rank, sglang::Options const& o, Json const& reported_window) {
   sglang::Model const& m = rank.model;
   auto const maybe = [](auto const& value) { return value ? Json(*value) : Json(nullptr); };
-  Json facts{{"num_hidden_layers", m.hidden_layers}, {"num_attention_layers", m.attention_layers}, {"total_kv_heads", m.total_kv_heads},
-             {"kv_heads_rank", rank.kv_heads},       {"swa_kv_heads_rank", rank.swa_kv_heads},     {"head_dim", m.head_dim},
-             {"v_head_dim", m.value_dim},            {"swa_head_dim", m.swa_head_dim},             {"swa_v_head_dim", m.swa_value_dim},
-             {"context_len", m.context.count},       {"start_layer", rank.first_layer},            {"end_layer", rank.end_layer},
+  Json facts{{"num_hidden_layers", m.hidden_layers},
+             {"num_attention_layers", m.attention_layers},
+             {"total_kv_heads", m.total_kv_heads},
+             {"kv_heads_rank", rank.kv_heads},
+             {"swa_kv_heads_rank", rank.swa_kv_heads},
+             {"head_dim", m.head_dim},
+             {"v_head_dim", m.value_dim},
+             {"swa_head_dim", m.swa_head_dim},
+             {"swa_v_head_dim", m.swa_value_dim},
+             {"context_len", m.context.count},
+             {"start_layer", rank.first_layer},
+             {"end_layer", rank.end_layer},
              {"num_effective_layers", rank.layers()}};
   facts["dtype"] = name_of(m.dtype);
   facts["use_mla_backend"] = m.latent;
@@ -335,7 +344,8 @@ Json pool_facts(sglang::Plan const& plan, std::vector<sglang::Store> const& stor
     facts["compress_state_pools"] = Json::array();  // in the order in which the layers first need them
     for (std::uint32_t i = plan.rank.first_layer; i < plan.rank.end_layer; ++i) {
       std::uint32_t const ratio = plan.rank.model.compressed->ratios[i];
-      Json const pool = ratio == 4 ? compressor_facts(compressors[0], 4, plan.compressed.ring_4) : compressor_facts(compressors[1], 128, plan.compressed.ring_128);
+      Json const pool =
+          ratio == 4 ? compressor_facts(compressors[0], 4, plan.compressed.ring_4) : compressor_facts(compressors[1], 128, plan.compressed.ring_128);
       auto& known = facts["compress_state_pools"];
       if (ratio > 1 && std::find(known.begin(), known.end(), pool) == known.end()) known.push_back(pool);
     }
@@ -390,7 +400,8 @@ struct KnownError {
 
 std::vector<KnownError> const known_errors{
     {sglang::Refusal::no_memory, "ValueError", R"(--mem-fraction-static=([0-9.]+)\. Raise --mem-fraction-static above ([0-9.]+) \(.*= ([0-9.]+)\))"},
-    {sglang::Refusal::no_state_slots, "RuntimeError", R"(max_mamba_cache_size=(-?[0-9]+) \(total_rest_memory=(-?[0-9.]+) GB, mamba_cache_per_req=([0-9.]+) MB\))"},
+    {sglang::Refusal::no_state_slots, "RuntimeError",
+     R"(max_mamba_cache_size=(-?[0-9]+) \(total_rest_memory=(-?[0-9.]+) GB, mamba_cache_per_req=([0-9.]+) MB\))"},
     {sglang::Refusal::no_running_requests, "RuntimeError", R"(max_mamba_cache_size=([0-9]+), mamba_ratio=([0-9]+), resulting max_num_reqs=([0-9]+))"},
     {sglang::Refusal::no_full_tokens, "RuntimeError", R"(SWA pool cap \(([0-9]+) tokens, ([0-9.]+) GiB\) .* available (-?[0-9.]+) GiB)"},
     {sglang::Refusal::indivisible, "AssertionError", R"(([0-9]+) is not divisible by ([0-9]+))"},
@@ -438,7 +449,11 @@ void compare_error(Json const& output, sglang::Plan const& plan, bool self_test,
 // ---- log lines ----
 
 std::vector<std::string> compared_lines(Json const& log, bool after_mark) {
-  static char const* const kinds[] = {"KV Cache is allocated", "SWAKVPool mem usage", "Mamba Cache is allocated", "Use sliding window memory pool", "DSV4 ",
+  static char const* const kinds[] = {"KV Cache is allocated",
+                                      "SWAKVPool mem usage",
+                                      "Mamba Cache is allocated",
+                                      "Use sliding window memory pool",
+                                      "DSV4 ",
                                       "Initialize DeepSeekV4TokenToKVPool"};
   std::vector<std::string> lines;
   bool marked = false;
@@ -495,6 +510,8 @@ void compare_rank(Json const& expected, sglang::Plan const& plan, Row const& row
   if (with_model) compare_model(expected.at("model"), plan.rank, row, one);
   if (!expected.contains("pools")) return;
   if (plan.stores.empty()) return one.wrong("pools", write::refusal_text(plan));
+  if (plan.trail.blocks() != plan.blocks || plan.trail.steps.overflowed()) one.wrong("trail", "does not end at the blocks");
+  if (!check(plan.footprint).empty() || plan.footprint.pools() != plan.pools()) one.wrong("footprint", fmt::format("{}", check(plan.footprint)));
   compare_pools("pools", expected.at("pools"), pool_facts(plan, plan.stores), one);
   if (!expected.contains("draft") || row.draft.empty()) return;
   std::vector<sglang::Store> draft = row.draft;

@@ -75,9 +75,10 @@ std::map<std::string, Names> const standard{
 };
 
 // Not behind the door: they may include more.
-Names const runtime_profiles{"size/vllm.hpp",           "size/sglang.hpp",        "size/tensorrt_llm.hpp",    "size/llama_cpp.hpp",     "size/sglang/arithmetic.hpp",
-                             "size/sglang/options.hpp", "size/sglang/model.hpp",  "size/sglang/budget.hpp",   "size/sglang/cells.hpp",  "size/sglang/buffers.hpp",
-                             "size/sglang/plan.hpp",    "size/sglang/settle.hpp", "size/sglang/from_spec.hpp"};
+Names const runtime_profiles{
+    "size/vllm.hpp",           "size/sglang.hpp",        "size/tensorrt_llm.hpp",    "size/llama_cpp.hpp",    "size/sglang/arithmetic.hpp",
+    "size/sglang/options.hpp", "size/sglang/model.hpp",  "size/sglang/budget.hpp",   "size/sglang/cells.hpp", "size/sglang/buffers.hpp",
+    "size/sglang/plan.hpp",    "size/sglang/settle.hpp", "size/sglang/from_spec.hpp"};
 
 }  // namespace
 

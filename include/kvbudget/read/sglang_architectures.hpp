@@ -28,14 +28,14 @@ struct SglangArchitecture {
   std::uint32_t head_dim{};  // put in place of the file's (R2)
   bool indexed{};            // an indexer, where the file has index_topk (R9)
   SglangSliding sliding{};
-  bool needs_window{};       // slides only where the file names a window
+  bool needs_window{};  // slides only where the file names a window
   bool own_sliding_shape{};
   bool compressed{};
   SglangStates states{};
-  bool ignores_state_dtype{};      // of the file (R11)
-  std::uint32_t layers_times{1};   // R4
-  std::uint32_t layers_as_draft{}; // R47; 0: num_nextn_predict_layers, else its layers
-  bool drafts_itself{};            // R26: the draft path defaults to the model's own
+  bool ignores_state_dtype{};       // of the file (R11)
+  std::uint32_t layers_times{1};    // R4
+  std::uint32_t layers_as_draft{};  // R47; 0: num_nextn_predict_layers, else its layers
+  bool drafts_itself{};             // R26: the draft path defaults to the model's own
 };
 
 inline constexpr SglangArchitecture sglang_architectures[] = {

@@ -14,10 +14,10 @@
 namespace kvbudget::inline v1::read {
 
 struct SglangReadOptions {
-  std::optional<Tokens> context_length{};       // --context-length
-  std::optional<Tokens> window{};               // what the loaded model reports: gpt-oss and Gemma say sliding_window - 1 (R43)
-  std::optional<sglang::CacheType> ssm_dtype{}; // --mamba-ssm-dtype
-  std::uint32_t compute_capability{90};         // below 80, weights run in float16 (R8)
+  std::optional<Tokens> context_length{};        // --context-length
+  std::optional<Tokens> window{};                // what the loaded model reports: gpt-oss and Gemma say sliding_window - 1 (R43)
+  std::optional<sglang::CacheType> ssm_dtype{};  // --mamba-ssm-dtype
+  std::uint32_t compute_capability{90};          // below 80, weights run in float16 (R8)
 };
 
 struct SglangModel {
@@ -115,7 +115,7 @@ class SglangReader {
       if (!name.is_string()) throw text_.refuse(key, name, "names of layer kinds", "correct the list");
       found.push_back(name.get<std::string>());
     }
-    if (found.size() > 65'536) throw text_.refuse(key, Json(found.size()), "at most 65536 layers", "check the list");
+    if (found.size() > sglang::most_layers) throw text_.refuse(key, Json(found.size()), "at most 4096 layers", "check the list");
     return found;
   }
 
@@ -134,6 +134,17 @@ class SglangReader {
     for (std::uint32_t i = 0; i < count; ++i)
       if (test(i)) ids.push_back(i);
     return ids;
+  }
+
+  /// Which of the layers a list of numbers names, where the first layer has the number `first`.
+  static std::vector<bool> listed(Fields const& of, std::string_view key, std::uint32_t layers, std::int64_t first) {
+    std::vector<bool> found(layers, false);
+    for (auto const& item : of.list(key)) {
+      if (!item.is_number_integer()) throw of.refuse(key, item, "numbers of layers", "correct the list");
+      auto const number = item.get<std::int64_t>();
+      if (number >= first && number < first + std::int64_t{layers}) found[static_cast<std::size_t>(number - first)] = true;
+    }
+    return found;
   }
 
   /// R5. Gemma-4's own values are its sliding layers'; the global_ ones are the full layers'.
@@ -166,9 +177,9 @@ class SglangReader {
     if (type_ == "nemotron_h")
       layers = nemotron_layers().size();
     else
-      layers = text_.count("num_hidden_layers", 1, 65'536);
+      layers = text_.count("num_hidden_layers", 1, sglang::most_layers);
     std::uint64_t const times = name == "IQuestLoopCoderForCausalLM" ? text_.count_if("loop_num", 1, 64).value_or(1) : row_->layers_times;
-    if (layers * times > 65'536) throw text_.refuse("num_hidden_layers", Json(layers), "at most 65536 layers", "check the file");
+    if (layers * times > sglang::most_layers) throw text_.refuse("num_hidden_layers", Json(layers), "at most 4096 layers in all", "check the file");
     m.hidden_layers = static_cast<std::uint32_t>(layers);
     m.attention_layers = static_cast<std::uint32_t>(layers * times);
   }
@@ -238,8 +249,7 @@ class SglangReader {
   /// R7. The context, stretched by the rope's factor where the file's length does not have it yet.
   Tokens context() const {
     for (auto const* key : {"max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings"})
-      if (auto const length = text_.count_if(key, 1, std::uint64_t{1} << 40))
-        return {sglang::truncated_count(rope_factor() * static_cast<double>(*length))};
+      if (auto const length = text_.count_if(key, 1, std::uint64_t{1} << 40)) return {sglang::truncated_count(rope_factor() * static_cast<double>(*length))};
     return {2'048};
   }
 
@@ -305,7 +315,7 @@ class SglangReader {
     if (rope > head) throw text_.refuse("qk_rope_head_dim", Json(rope), "at most head_dim", "correct the field");
     sglang::CompressedModel c{.nope = head - rope, .rope = rope, .index_dim = must("index_head_dim"), .window = {text_.count("sliding_window", 1, most_)}};
     Json const& ratios = text_.list("compress_ratios");
-    if (ratios.size() > 65'536) throw text_.refuse("compress_ratios", Json(ratios.size()), "at most 65536 layers", "check the list");
+    if (ratios.size() > sglang::most_layers) throw text_.refuse("compress_ratios", Json(ratios.size()), "at most 4096 layers", "check the list");
     for (auto const& ratio : ratios) {
       if (ratio != 0 && ratio != 1 && ratio != 4 && ratio != 128) throw text_.refuse("compress_ratios", ratio, "0, 1, 4 or 128", "correct the list");
       c.ratios.push_back(ratio.get<std::uint32_t>());
@@ -324,7 +334,7 @@ class SglangReader {
     Json const none = Json::array();
     Json const& key_only = sparse->has("sparse_disable_index_value") ? sparse->list("sparse_disable_index_value") : none;
     auto const set = [](Json const& list, std::uint32_t i) { return i < list.size() && list[i] != 0 && list[i] != false && !list[i].is_null(); };
-    auto const length = static_cast<std::uint32_t>(std::min<std::size_t>(frequency.size(), 65'536));
+    auto const length = static_cast<std::uint32_t>(std::min<std::size_t>(frequency.size(), sglang::most_layers));
     s.sparse_layers = layers_where(length, [&](std::uint32_t i) { return set(frequency, i); });
     s.dense_layers = layers_where(length, [&](std::uint32_t i) { return !set(frequency, i); });
     s.key_only_layers = layers_where(length, [&](std::uint32_t i) { return set(key_only, i); });
@@ -337,7 +347,8 @@ class SglangReader {
     if (options_.ssm_dtype) return *options_.ssm_dtype;
     if (row_->ignores_state_dtype) return sglang::CacheType::fp32;
     std::optional<std::string> named;
-    if (auto const nested = top_.find("text_config"); nested && nested->is_object()) named = Fields{*nested, top_.input(), "text_config"}.text_if("mamba_ssm_dtype");
+    if (auto const nested = top_.find("text_config"); nested && nested->is_object())
+      named = Fields{*nested, top_.input(), "text_config"}.text_if("mamba_ssm_dtype");
     if (!named) named = top_.text_if("mamba_ssm_dtype");
     if (!named || *named == "float32") return sglang::CacheType::fp32;
     if (*named == "bfloat16") return sglang::CacheType::bf16;
@@ -407,12 +418,7 @@ class SglangReader {
   sglang::StateModel kimi(std::uint32_t layers) const {
     auto const linear = text_.object_if("linear_attn_config");
     if (!linear) throw text_.missing("linear_attn_config", "an object with kda_layers, num_heads, head_dim and short_conv_kernel_size");
-    std::vector<bool> is_linear(layers, false);
-    for (auto const& layer : linear->list("kda_layers")) {
-      if (!layer.is_number_integer()) throw linear->refuse("kda_layers", layer, "numbers of layers, from 1", "correct the list");
-      auto const number = layer.get<std::int64_t>();
-      if (number >= 1 && number <= static_cast<std::int64_t>(layers)) is_linear[static_cast<std::size_t>(number - 1)] = true;
-    }
+    auto const is_linear = listed(*linear, "kda_layers", layers, 1);
     return {.kind = sglang::StateKind::kda,
             .heads = must(*linear, "num_heads"),
             .head_dim = must(*linear, "head_dim"),
@@ -428,14 +434,9 @@ class SglangReader {
       s.full_layers = where(names("layer_types"), {"full_attention"});
       return s;
     }
-    Json const& full = text_.list("full_attn_idxs");
-    auto const is_full = [&](std::uint32_t i) {
-      for (auto const& id : full)
-        if (id == i) return true;
-      return false;
-    };
-    s.full_layers = layers_where(layers, is_full);
-    s.linear_layers = layers_where(layers, [&](std::uint32_t i) { return !is_full(i); });
+    auto const is_full = listed(text_, "full_attn_idxs", layers, 0);
+    s.full_layers = layers_where(layers, [&](std::uint32_t i) { return bool{is_full[i]}; });
+    s.linear_layers = layers_where(layers, [&](std::uint32_t i) { return !is_full[i]; });
     return s;
   }
 

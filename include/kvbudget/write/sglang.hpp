@@ -122,9 +122,10 @@ inline std::vector<std::string> decision_lines(sglang::Plan const& plan) {
   if (plan.reduced) lines.push_back(compressed_line(plan.pools_agreed));
   if (staged) lines.push_back(stage_line(plan));
   auto const& pools = plan.pools_agreed;
-  lines.push_back(fmt::format("Initialize DeepSeekV4TokenToKVPool with max_num_reqs={} swa_size={} c4_size={} c4_logical_size={} c128_size={} "
-                              "c4_state_pool_size={} c128_state_pool_size={}",
-                              plan.running, pools.swa.count, pools.c4, pools.c4, pools.c128, pools.c4_state, plan.compressor_rows));
+  lines.push_back(
+      fmt::format("Initialize DeepSeekV4TokenToKVPool with max_num_reqs={} swa_size={} c4_size={} c4_logical_size={} c128_size={} "
+                  "c4_state_pool_size={} c128_state_pool_size={}",
+                  plan.running, pools.swa.count, pools.c4, pools.c4, pools.c128, pools.c4_state, plan.compressor_rows));
   return lines;
 }
 
@@ -182,8 +183,8 @@ inline std::string refusal_text(sglang::Plan const& plan) {
     case sglang::Refusal::bad_page:
       return fmt::format("--page-size is {}; accepted: a multiple of 128 (SGLang sets 256)", plan.arguments.page_size.count);
     case sglang::Refusal::no_state_slots:
-      return fmt::format("no memory for states: {} slots from {} at {:.2f} MB each; next: raise --mem-fraction-static, or lower --max-running-requests", f.slots,
-                         gib(f.rest_gib), static_cast<double>(f.slot.count) / 1'048'576);
+      return fmt::format("no memory for states: {} slots from {} at {:.2f} MB each; next: raise --mem-fraction-static, or lower --max-running-requests",
+                         f.slots, gib(f.rest_gib), static_cast<double>(f.slot.count) / 1'048'576);
     case sglang::Refusal::no_memory:
       return fmt::format("the weights leave nothing under --mem-fraction-static={}; next: raise it above {:.3f} (it must exceed {:.4f})", f.fraction,
                          std::ceil(f.least_fraction * 1000) / 1000, f.least_fraction);

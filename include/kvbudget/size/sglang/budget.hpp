@@ -38,9 +38,9 @@ constexpr std::uint64_t slots_per_request(Options const& o) {
 }
 
 struct SlotBudget {
-  std::int64_t slots{};         // may come out negative
-  double rest{};                // GiB left when the slots were counted
-  double intermediate_gib{};    // of speculative decoding: states of the draft tokens
+  std::int64_t slots{};       // may come out negative
+  double rest{};              // GiB left when the slots were counted
+  double intermediate_gib{};  // of speculative decoding: states of the draft tokens
 };
 
 /// R33 (c). Slots from a share of what is left; each draft token of a running request needs a state of its own.
@@ -57,7 +57,9 @@ constexpr SlotBudget state_slots(Options const& o, Bytes slot, double rest) {
   SlotBudget budget{.rest = rest};
   auto const running = running_wanted(o);
   bool const one_each = !o.max_mamba_cache_size && o.disable_radix_cache && running.has_value();
-  budget.slots = o.max_mamba_cache_size ? as_signed(*o.max_mamba_cache_size / attention_dp(o)) : one_each ? as_signed(*running) : slots_from_memory(o, slot, rest);
+  budget.slots = o.max_mamba_cache_size ? as_signed(*o.max_mamba_cache_size / attention_dp(o))
+                 : one_each             ? as_signed(*running)
+                                        : slots_from_memory(o, slot, rest);
   if (speculates(o) && running) {
     std::int64_t const by_slots = floor_quotient(budget.slots, as_signed(slots_per_request(o)));
     std::int64_t const with_drafts = one_each ? budget.slots : by_slots < as_signed(*running) ? by_slots : as_signed(*running);

@@ -48,8 +48,8 @@ struct Store {
   Tokens page{1};
   std::uint64_t layers{};
   std::vector<Buffer> buffers{};
-  bool latent{};         // prints one figure, not two
-  Bytes key_bytes{};     // what it prints of itself: of a latent pool, all of it
+  bool latent{};      // prints one figure, not two
+  Bytes key_bytes{};  // what it prints of itself: of a latent pool, all of it
   Bytes value_bytes{};
   CacheType type{};
 
@@ -114,7 +114,8 @@ constexpr Store latent_store(StoreKind kind, Tokens tokens, std::uint64_t layers
 
 /// R46. The index cache of sparse layers: a key for each, values for some, in the model's own type.
 constexpr Store sparse_index_store(Tokens tokens, SparseLayers const& layers, Model const& m, Options const& o) {
-  Store store{.kind = StoreKind::sparse_index, .size = tokens, .page = o.page_size, .layers = layers.index_key_only + layers.index_key_and_value, .type = m.dtype};
+  Store store{
+      .kind = StoreKind::sparse_index, .size = tokens, .page = o.page_size, .layers = layers.index_key_only + layers.index_key_and_value, .type = m.dtype};
   std::uint64_t const rows = rows_of(tokens, o.page_size);
   store.buffers.push_back({BufferKind::index_keys, store.layers, {rows, 1, m.sparse->index_dim}, bytes_of(m.dtype)});
   store.buffers.push_back({BufferKind::index_values, layers.index_key_and_value, {rows, 1, m.sparse->index_dim}, bytes_of(m.dtype)});
@@ -145,7 +146,8 @@ constexpr Store state_store(RankModel const& rank, std::uint64_t slots, std::uin
   std::uint64_t const drafts = draft_tokens(o), requests = saturating_add(running, 1);
   store.buffers.push_back({BufferKind::draft_recurrent, layers, {requests, drafts, recurrent[0], recurrent[1], recurrent[2]}, bytes_of(s.state_type)});
   if (topk(o) <= 1)
-    store.buffers.push_back({BufferKind::draft_conv, layers, {requests, conv[0], saturating_add(drafts, saturating_subtract(conv[1], 1))}, bytes_of(s.conv_type)});
+    store.buffers.push_back(
+        {BufferKind::draft_conv, layers, {requests, conv[0], saturating_add(drafts, saturating_subtract(conv[1], 1))}, bytes_of(s.conv_type)});
   else
     store.buffers.push_back({BufferKind::draft_conv, layers, {requests, drafts, conv[0], conv[1]}, bytes_of(s.conv_type)});
   return store;
@@ -155,7 +157,8 @@ constexpr Store state_store(RankModel const& rank, std::uint64_t slots, std::uin
 constexpr Store paged_store(StoreKind kind, std::uint64_t size, std::uint64_t page, std::uint64_t layers, std::uint64_t entry_bytes, bool padded) {
   std::uint64_t const pages = floor_div(saturating_add(saturating_add(size, page), 1), page), bytes = product(page, entry_bytes);
   std::uint64_t const row = padded ? round_up(Tokens{bytes}, Tokens{576}).count : bytes;
-  return {.kind = kind, .size = {size}, .page = {page}, .layers = layers, .buffers = {{BufferKind::pages, layers, {pages, row}, 1}}, .type = CacheType::fp8_e4m3};
+  return {
+      .kind = kind, .size = {size}, .page = {page}, .layers = layers, .buffers = {{BufferKind::pages, layers, {pages, row}, 1}}, .type = CacheType::fp8_e4m3};
 }
 
 /// R45. A compressor's state, a tensor a layer: rows to a multiple of its ratio.

@@ -187,8 +187,7 @@ constexpr Tokens swa_tokens_per_request(Options const& o, Tokens window) {
 /// R43. The prefill's share, with two chunks where steps overlap. A chunk of -1, "off", enters as -1: the pool then has no room
 /// for a prompt longer than the window and its margin.
 constexpr std::int64_t swa_tokens_for_prefill(Options const& o, Tokens window) {
-  if (o.disaggregation_mode == Disaggregation::decode)
-    return as_signed(product(saturating_add(window.count, o.page_size.count), decode_extra_slots(o)));
+  if (o.disaggregation_mode == Disaggregation::decode) return as_signed(product(saturating_add(window.count, o.page_size.count), decode_extra_slots(o)));
   std::int64_t const chunk = *o.chunked_prefill_size < (std::int64_t{1} << 60) ? *o.chunked_prefill_size : std::int64_t{1} << 60;
   return saturating_sum(o.disable_overlap_schedule ? chunk : 2 * chunk, as_signed(o.page_size.count));
 }
@@ -240,7 +239,9 @@ constexpr CompressedCell compressed_cell(RankModel const& rank, Options const& o
   CompressedModel const& c = *rank.model.compressed;
   CompressedCell cell{.layers = rank.layers(),
                       .ring_4 = speculates(o) ? 16U : 8U,
-                      .ring_128 = o.online_compress ? 1U : speculates(o) ? 256U : 128U,
+                      .ring_128 = o.online_compress ? 1U
+                                  : speculates(o)   ? 256U
+                                                    : 128U,
                       .state_bytes = o.compress_state_bf16 ? 2U : 4U};
   for (std::uint32_t i = rank.first_layer; i < rank.end_layer; ++i) {
     cell.layers_4 += c.ratios[i] == 4;
@@ -251,9 +252,7 @@ constexpr CompressedCell compressed_cell(RankModel const& rank, Options const& o
 }
 
 /// R45. Requests whose 128-fold compressors have a state: those that run, those in transfer, and one that is never handed out.
-constexpr std::uint64_t compressor_slots(Options const& o, std::uint64_t running) {
-  return saturating_add(saturating_add(running, decode_extra_slots(o)), 1);
-}
+constexpr std::uint64_t compressor_slots(Options const& o, std::uint64_t running) { return saturating_add(saturating_add(running, decode_extra_slots(o)), 1); }
 
 /// R45. Rows and width of one layer's 128-fold compressor states.
 constexpr std::uint64_t compressor_rows(CompressedCell const& cell, Options const& o, std::uint64_t running) {

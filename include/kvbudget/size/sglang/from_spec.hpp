@@ -12,14 +12,15 @@
 namespace kvbudget::inline v1::sglang {
 
 struct SpecFacts {
-  Tokens context{};                    // must be given
-  CacheType dtype{CacheType::bf16};    // of the weights; the cache's is Options::kv_cache_dtype
-  bool separate_sliding_pool{};        // R6: the architecture has a pool of its own for sliding layers
-  std::optional<Tokens> window{};      // what the loaded model reports, where that is not the window itself (R43)
+  Tokens context{};                  // must be given
+  CacheType dtype{CacheType::bf16};  // of the weights; the cache's is Options::kv_cache_dtype
+  bool separate_sliding_pool{};      // R6: the architecture has a pool of its own for sliding layers
+  std::optional<Tokens> window{};    // what the loaded model reports, where that is not the window itself (R43)
 };
 
 struct ModelOfSpec {
   Model model{};
+  CacheType cache{CacheType::automatic};  // for Options::kv_cache_dtype: fp8_e4m3 of a spec in one byte
   Complaints complaints{};
 };
 
@@ -78,6 +79,8 @@ struct SpecReader {
 
   constexpr void read_part(Part const& part, std::uint32_t layer) {
     Model& m = found.model;
+    bool const own_dtype = part.dtype.is_set() && part.dtype != spec.dtype && !part.is_state() && part.kind != PartKind::indexer;
+    if (own_dtype) complain(".dtype", part.dtype.bytes_per_group, "the spec's", "SGLang has one type for the whole cache", layer);
     bool const attention = part.kind == PartKind::key || part.kind == PartKind::value;
     bool const spans = part.keeps == Keeps::window || part.keeps == Keeps::chunk;
     if (part.kind == PartKind::conv_state || part.kind == PartKind::state) return read_state(part, layer);
@@ -152,6 +155,7 @@ constexpr ModelOfSpec model_of(CacheSpec const& spec, SpecFacts const& facts) {
   if (!reader.found.complaints.empty()) return reader.found;
   if (spec.dtype != bf16 && spec.dtype != fp8)
     reader.complain(".dtype", spec.dtype.bytes_per_group, "2 bytes an element, or 1", "give the cache's type in Options::kv_cache_dtype", 0);
+  reader.found.cache = spec.dtype == fp8 ? CacheType::fp8_e4m3 : CacheType::automatic;
   reader.read();
   if (!reader.found.complaints.empty()) return reader.found;
   reader.found.complaints = check(reader.found.model);

@@ -15,6 +15,8 @@ namespace kvbudget::inline v1::sglang {
 
 using LayerIds = std::vector<std::uint32_t>;
 
+inline constexpr std::uint32_t most_layers = 4'096;
+
 enum class StateKind : std::uint8_t {
   mamba,       // Mamba-2 and the gated delta nets: convolution over inner + 2 x groups x state channels
   kda,         // Kimi's delta attention: the convolution's three inputs side by side
@@ -171,7 +173,7 @@ constexpr Complaints check(Model const& m) {
   auto const at_least_one = [&](char const* field, std::uint64_t value, std::uint64_t most) {
     if (value == 0 || value > most) complaints.push_back({field, value, "1 or more, and no more than any model has", "give the model's own number"});
   };
-  at_least_one(".hidden_layers", m.layers(), 65'536);
+  at_least_one(".hidden_layers", m.layers(), most_layers);
   at_least_one(".context", m.context.count, std::uint64_t{1} << 40);
   if (m.latent) {
     at_least_one(".latent_dim", m.latent_dim, 1U << 26);

@@ -91,12 +91,12 @@ struct Options {
   Disaggregation disaggregation_mode{};
   std::uint64_t disaggregation_decode_extra_slots{};
 
-  bool dsa_trtllm{};            // one of the DSA backends is trtllm
-  bool online_compress{};       // SGLANG_OPT_USE_ONLINE_COMPRESS
-  bool compress_state_bf16{};   // SGLANG_DSV4_COMPRESS_STATE_DTYPE
-  bool page_major{};            // --enable-page-major-kv-layout
-  bool unified_memory{};        // --enable-unified-memory
-  bool post_capture_sizing{};   // SGLANG_ENABLE_POST_CAPTURE_KV_SIZING: the pool is sized again after capture; not covered
+  bool dsa_trtllm{};           // one of the DSA backends is trtllm
+  bool online_compress{};      // SGLANG_OPT_USE_ONLINE_COMPRESS
+  bool compress_state_bf16{};  // SGLANG_DSV4_COMPRESS_STATE_DTYPE
+  bool page_major{};           // --enable-page-major-kv-layout
+  bool unified_memory{};       // --enable-unified-memory
+  bool post_capture_sizing{};  // SGLANG_ENABLE_POST_CAPTURE_KV_SIZING: the pool is sized again after capture; not covered
 };
 
 /// Bytes free on a rank's device before and after the weights are loaded.

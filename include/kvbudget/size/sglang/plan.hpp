@@ -63,32 +63,32 @@ struct Plan : CachePlan {
   RankModel rank{};
   Options arguments{};
   Layout layout{};
-  CacheType type{};                    // of the cache, resolved
-  bool budgeted{};                     // a budget came out, also where the plan is refused later
-  double cell{};                       // what SGLang believes a token costs; R45: bytes_per_full_token
-  SlidingCell sliding{};               // R41
-  CompressedCell compressed{};         // R45
-  Bytes fixed{};                       // R45: compressor states that the context's length does not change
-  std::optional<Tokens> cap{};         // R43
+  CacheType type{};                      // of the cache, resolved
+  bool budgeted{};                       // a budget came out, also where the plan is refused later
+  double cell{};                         // what SGLang believes a token costs; R45: bytes_per_full_token
+  SlidingCell sliding{};                 // R41
+  CompressedCell compressed{};           // R45
+  Bytes fixed{};                         // R45: compressor states that the context's length does not change
+  std::optional<Tokens> cap{};           // R43
   std::optional<std::uint64_t> slots{};  // R33: max_mamba_cache_size
   std::uint64_t slots_per_request{};     // R34: mamba_ratio
   Bytes slot{};                          // bytes that SGLang charges for one
 
-  PoolTokens profiled{};     // what the stage could hold by itself
-  Tokens local_capacity{};   // that, under --max-total-tokens: what the stages compare
-  Tokens tokens{};           // max_total_num_tokens
+  PoolTokens profiled{};    // what the stage could hold by itself
+  Tokens local_capacity{};  // that, under --max-total-tokens: what the stages compare
+  Tokens tokens{};          // max_total_num_tokens
   PoolTokens pools_agreed{};
-  bool reduced{};            // by --max-total-tokens or another stage
+  bool reduced{};  // by --max-total-tokens or another stage
 
-  std::uint64_t running{};         // max_running_requests
-  Tokens scheduler_tokens{};       // max_token_pool_size
-  Tokens longest_request{};        // max_req_len
-  Tokens longest_input{};          // max_req_input_len
+  std::uint64_t running{};    // max_running_requests
+  Tokens scheduler_tokens{};  // max_token_pool_size
+  Tokens longest_request{};   // max_req_len
+  Tokens longest_input{};     // max_req_input_len
   Tokens allocator_size{};
   Tokens allocator_page{};
   std::uint64_t compressor_rows{};  // R45: c128_state_pool_size
   std::vector<Store> stores{};
-  TableShape request_table{};       // req_to_token, int32
+  TableShape request_table{};  // req_to_token, int32
 
   constexpr bool refused() const { return refusal != Refusal::none; }
 

@@ -177,8 +177,8 @@ constexpr void shape_compressed(Plan& plan, Tokens block) {
 
   Bytes const token{product(entry, cell.layers)};
   std::uint64_t const state_row = product(4, compressed_width(c) + c.index_dim, cell.state_bytes, cell.layers_4);
-  Bytes const window_block = token * plan.arguments.page_size.count +
-                             Bytes{product(floor_div(plan.arguments.page_size.count, c.window.count), cell.ring_4, state_row)};
+  Bytes const window_block =
+      token * plan.arguments.page_size.count + Bytes{product(floor_div(plan.arguments.page_size.count, c.window.count), cell.ring_4, state_row)};
   std::uint32_t pool = plan.pools();
   plan.more_pools.push_back({.name = "windows", .bytes_per_block = window_block, .blocks = blocks_in(plan.pools_agreed.swa, plan.arguments.page_size)});
   add_group(plan, sliding_group(plan, c.window, pool), token, 1, cell.layers, window_block);
