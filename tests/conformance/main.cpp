@@ -1,4 +1,4 @@
-// kvbudget_conformance [--max-refused N] [--self-test] KIND FILE...
+// kvbudget_conformance [--max-refused N] [--self-test] [--configs DIR] KIND FILE...
 //
 // Compares what the library says with files of expected values, case by case and field by field. Prints every mismatch, then
 // the number of fields compared, and last "N cases: E exact, R refused, W wrong". Exit 1 when a case is wrong or more than N
@@ -25,10 +25,12 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"llama-cpp-sizing", llama_cpp_sizing},
     {"logs-lines", logs_lines},
     {"logs-uniform", logs_uniform},
+    {"sglang-sizing", sglang_sizing},
 };
 
 int usage(std::string const& wrong) {
-  std::fprintf(stderr, "kvbudget_conformance: %s\nusage: kvbudget_conformance [--max-refused N] [--self-test] KIND FILE...\nkinds:", wrong.c_str());
+  std::fprintf(stderr,
+               "kvbudget_conformance: %s\nusage: kvbudget_conformance [--max-refused N] [--self-test] [--configs DIR] KIND FILE...\nkinds:", wrong.c_str());
   for (auto const& [name, run] : kinds) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
   return 2;
@@ -65,6 +67,9 @@ int main(int argc, char** argv) {
       char const* const number = i + 1 < argc ? argv[++i] : "";
       auto const [end, error] = std::from_chars(number, number + std::strlen(number), max_refused);
       if (error != std::errc{} || *end != '\0') return usage("--max-refused takes a whole number");
+    } else if (word == "--configs") {
+      options.configs = i + 1 < argc ? argv[++i] : "";
+      if (options.configs.empty()) return usage("--configs takes a folder");
     } else if (kind.empty()) {
       kind = word;
     } else {

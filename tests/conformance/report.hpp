@@ -50,7 +50,8 @@ using Cases = std::vector<Case>;
 
 struct Options {
   std::vector<std::string> files{};
-  bool self_test{};  // one expected number of each case is changed before it is compared
+  std::string configs{};  // a folder of config.json files, for kinds that can start from those
+  bool self_test{};       // one expected number of each case is changed before it is compared
 };
 
 /// Runs a kind's case for each row of a JSON-lines file. A row that can't be read or compared is a wrong case, and a case that

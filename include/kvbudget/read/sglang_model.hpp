@@ -1,0 +1,538 @@
+// A Hugging Face config.json as SGLang takes it, which is not always as it is meant (facts: sglang.md R1-R11).
+//
+//   auto const model = kvbudget::read::sglang_model("Qwen3-Next-80B-A3B-Instruct/config.json");
+//   kvbudget::sglang::plan(model.model, {pre, post}, {.mem_fraction_static = 0.803, .tp_size = 4});
+// Gemma-3's window is sized as full attention, Jamba's states as attention, Gemma-3n's shared layers as their own: what a row of
+// sglang_architectures.hpp does not say, SGLang does not credit.
+#pragma once
+
+#include <kvbudget/read/sglang_architectures.hpp>
+#include <kvbudget/size/sglang.hpp>
+
+#include <vector>
+
+namespace kvbudget::inline v1::read {
+
+struct SglangReadOptions {
+  std::optional<Tokens> context_length{};        // --context-length
+  std::optional<Tokens> window{};                // what the loaded model reports: gpt-oss and Gemma say sliding_window - 1 (R43)
+  std::optional<sglang::CacheType> ssm_dtype{};  // --mamba-ssm-dtype
+  std::uint32_t compute_capability{90};          // below 80, weights run in float16 (R8)
+};
+
+struct SglangModel {
+  sglang::Model model{};
+  std::string architecture{};
+  std::uint32_t layers_as_draft{};  // layers it counts as a draft model (R47)
+  bool drafts_itself{};             // its draft model is itself unless another is named (R26)
+};
+
+namespace detail {
+
+inline constexpr SglangArchitecture sglang_plain{};
+
+inline SglangArchitecture const& sglang_row(std::string_view name) {
+  for (auto const& row : sglang_architectures)
+    if (row.name == name) return row;
+  return sglang_plain;
+}
+
+/// R1. Where the text model is: its key, or "" for the top.
+inline std::string sglang_text_path(Json const& config) {
+  for (std::string const key : {"thinker_config", "llm_config", "language_config", "text_config"})
+    if (config.contains(key) && config[key].is_object()) return key;
+  return "";
+}
+
+/// R1. The text model's fields, with the names and defaults of SGLang's own configuration classes.
+inline Json sglang_text(Json const& config, std::string const& path) {
+  Json text = path.empty() ? config : config[path];
+  if (path == "thinker_config" && text.contains("text_config") && text["text_config"].is_object()) text = Json(text["text_config"]);
+  std::string const type = text.value("model_type", Json{}).is_string() ? text["model_type"].get<std::string>() : "";
+  auto const missing = [&](std::string_view key) { return !text.contains(std::string{key}) || text[std::string{key}].is_null(); };
+  if (path.empty() && type == "step3p7") {
+    text = Json::object();
+    for (auto const& known : sglang_step3p7_flat) text[std::string{known.key}] = known.value;
+  }
+  for (auto const& known : sglang_defaults)
+    if (known.model_type == type && missing(known.key)) text[std::string{known.key}] = known.value;
+  for (auto const& alias : sglang_aliases)
+    if (alias.model_type == type && missing(alias.key) && !missing(alias.in_file)) text[std::string{alias.key}] = Json(text[std::string{alias.in_file}]);
+  return text;
+}
+
+/// Python's `a or b`: zero is as good as nothing.
+inline std::optional<std::uint64_t> sglang_some(std::optional<std::uint64_t> value) { return value && *value != 0 ? value : std::nullopt; }
+
+class SglangReader {
+ public:
+  SglangReader(Json const& config, std::string const& input, SglangReadOptions const& options)
+      : options_{options},
+        path_{sglang_text_path(config)},
+        json_(sglang_text(config, path_)),
+        top_{config, input},
+        text_{json_, input, path_},
+        type_{text_.text_if("model_type").value_or("")} {}
+
+  SglangModel read() {
+    SglangModel found{.architecture = architecture()};
+    row_ = &sglang_row(found.architecture);
+    if (found.architecture.rfind("Gemma4", 0) == 0) rename_gemma4();
+    sglang::Model& m = found.model;
+    read_layers(found.architecture, m);
+    read_heads(m);
+    m.dtype = dtype(found.architecture);
+    m.context = options_.context_length.value_or(context());
+    read_latent(m);
+    read_sliding(m);
+    read_compressed(m);
+    read_sparse(found.architecture, m);
+    read_states(found.architecture, m);
+    if (auto const nextn = small("num_nextn_predict_layers")) m.nextn_layers = static_cast<std::uint32_t>(*nextn);
+    found.drafts_itself = row_->drafts_itself;
+    found.layers_as_draft = row_->layers_as_draft != 0 ? row_->layers_as_draft : m.nextn_layers.value_or(m.layers());
+    refuse_bad(sglang::check(m), text_.input());
+    return found;
+  }
+
+ private:
+  static constexpr std::uint64_t most_ = 1U << 26;
+
+  std::optional<std::uint64_t> small(std::string_view key) const { return text_.count_if(key, 0, most_); }
+  std::uint32_t must(std::string_view key) const { return static_cast<std::uint32_t>(text_.count(key, 0, most_)); }
+  std::uint32_t must(Fields const& of, std::string_view key) const { return static_cast<std::uint32_t>(of.count(key, 0, most_)); }
+
+  std::string architecture() const {
+    if (top_.text_if("model_type") == "multi_modality") return "MultiModalityCausalLM";
+    Json const& list = top_.list("architectures");
+    if (list.empty() || !list[0].is_string()) throw top_.refuse("architectures", list, "a list of one name", "name the architecture that SGLang is to run");
+    return list[0].get<std::string>();
+  }
+
+  std::vector<std::string> names(std::string_view key) const {
+    std::vector<std::string> found;
+    for (auto const& name : text_.list(key)) {
+      if (!name.is_string()) throw text_.refuse(key, name, "names of layer kinds", "correct the list");
+      found.push_back(name.get<std::string>());
+    }
+    if (found.size() > sglang::most_layers) throw text_.refuse(key, Json(found.size()), "at most 4096 layers", "check the list");
+    return found;
+  }
+
+  sglang::LayerIds where(std::vector<std::string> const& kinds, std::initializer_list<std::string_view> wanted) const {
+    sglang::LayerIds ids;
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+      for (auto const kind : wanted)
+        if (kinds[i] == kind) ids.push_back(static_cast<std::uint32_t>(i));
+    return ids;
+  }
+
+  /// Layers i of the first `count` for which `test` holds.
+  template <class Test>
+  static sglang::LayerIds layers_where(std::uint32_t count, Test test) {
+    sglang::LayerIds ids;
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (test(i)) ids.push_back(i);
+    return ids;
+  }
+
+  /// Which of the layers a list of numbers names, where the first layer has the number `first`.
+  static std::vector<bool> listed(Fields const& of, std::string_view key, std::uint32_t layers, std::int64_t first) {
+    std::vector<bool> found(layers, false);
+    for (auto const& item : of.list(key)) {
+      if (!item.is_number_integer()) throw of.refuse(key, item, "numbers of layers", "correct the list");
+      auto const number = item.get<std::int64_t>();
+      if (number >= first && number < first + std::int64_t{layers}) found[static_cast<std::size_t>(number - first)] = true;
+    }
+    return found;
+  }
+
+  /// R5. Gemma-4's own values are its sliding layers'; the global_ ones are the full layers'.
+  void rename_gemma4() {
+    auto const move = [&](std::string const& from, std::string const& to) {
+      if (json_.contains(from) && !json_[from].is_null()) json_[to] = Json(json_[from]);
+    };
+    move("head_dim", "swa_head_dim");
+    move("head_dim", "swa_v_head_dim");
+    move("num_key_value_heads", "swa_num_key_value_heads");
+    move("global_head_dim", "head_dim");
+    move("num_global_key_value_heads", "num_key_value_heads");
+  }
+
+  /// Nemotron-H spells its layers as names, or as a text of M, *, - and E.
+  std::vector<std::string> nemotron_layers() const {
+    if (auto const* list = text_.find("layers_block_type"); list && list->is_array() && !list->empty()) return names("layers_block_type");
+    std::vector<std::string> found;
+    for (char const c : text_.text("hybrid_override_pattern")) {
+      if (c != 'M' && c != '*' && c != '-' && c != 'E')
+        throw text_.refuse("hybrid_override_pattern", Json(std::string{c}), "M, *, - and E", "correct the pattern");
+      found.emplace_back(c == 'M' ? "mamba" : c == '*' ? "attention" : c == '-' ? "mlp" : "moe");
+    }
+    return found;
+  }
+
+  /// R4. Layers, and how often the model runs through them.
+  void read_layers(std::string const& name, sglang::Model& m) const {
+    std::uint64_t layers = 0;
+    if (type_ == "nemotron_h")
+      layers = nemotron_layers().size();
+    else
+      layers = text_.count("num_hidden_layers", 1, sglang::most_layers);
+    std::uint64_t const times = name == "IQuestLoopCoderForCausalLM" ? text_.count_if("loop_num", 1, 64).value_or(1) : row_->layers_times;
+    if (layers * times > sglang::most_layers) throw text_.refuse("num_hidden_layers", Json(layers), "at most 4096 layers in all", "check the file");
+    m.hidden_layers = static_cast<std::uint32_t>(layers);
+    m.attention_layers = static_cast<std::uint32_t>(layers * times);
+  }
+
+  /// R3. All KV heads, by the first key there is.
+  std::uint64_t total_kv_heads() const {
+    bool const falcon = type_ == "falcon" || type_ == "RefinedWeb" || type_ == "RefinedWebModel";
+    bool const multi_query = text_.flag_or("multi_query", false) && !(falcon && top_.flag_or("new_decoder_architecture", false));
+    if (multi_query) return 1;
+    if (type_ == "dbrx")
+      if (auto const attention = text_.object_if("attn_config"))
+        if (auto const heads = attention->count_if("kv_n_heads", 1, most_)) return *heads;
+    for (auto const* key : {"n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups"})
+      if (auto const heads = small(key)) return *heads;
+    return must("num_attention_heads");
+  }
+
+  std::uint64_t swa_total_kv_heads(std::uint64_t total) const {
+    if (auto const heads = small("swa_num_key_value_heads")) return *heads;
+    if (auto const other = text_.object_if("attention_other_setting")) return must(*other, "num_attention_groups");
+    return total;
+  }
+
+  /// R2, R3. Heads, and the dims of a head.
+  void read_heads(sglang::Model& m) const {
+    std::uint64_t const total = total_kv_heads();
+    m.total_kv_heads = static_cast<std::uint32_t>(total);
+    m.swa_total_kv_heads = static_cast<std::uint32_t>(swa_total_kv_heads(total));
+    auto head_dim = sglang_some(small("head_dim"));
+    if (!head_dim) head_dim = must("hidden_size") / text_.count("num_attention_heads", 1, most_);
+    m.head_dim = static_cast<std::uint32_t>(*head_dim);
+    m.value_dim = static_cast<std::uint32_t>(sglang_some(small("v_head_dim")).value_or(*head_dim));
+    m.swa_head_dim = static_cast<std::uint32_t>(sglang_some(small("swa_head_dim")).value_or(*head_dim));
+    m.swa_value_dim = static_cast<std::uint32_t>(sglang_some(small("swa_v_head_dim")).value_or(m.swa_head_dim));
+  }
+
+  /// R8. The dtype that the weights run in.
+  sglang::CacheType dtype(std::string const& name) const {
+    if (options_.compute_capability < 80) return sglang::CacheType::fp16;
+    auto const quantised = top_.object_if("quantization_config");
+    if (name == "GptOssForCausalLM" && quantised && quantised->text_if("quant_method") == "mxfp4") return sglang::CacheType::bf16;
+    std::string named;
+    for (auto const* fields : {&text_, &top_})
+      for (auto const* key : {"dtype", "torch_dtype"})
+        if (named.empty()) named = fields->text_if(key).value_or("");
+    if (named == "bfloat16") return sglang::CacheType::bf16;
+    if (named == "float16") return sglang::CacheType::fp16;
+    if (!named.empty() && named != "float32") throw top_.refuse("torch_dtype", Json(named), "bfloat16, float16, float32", "correct the field");
+    return type_.rfind("gemma", 0) == 0 ? sglang::CacheType::bf16 : sglang::CacheType::fp16;
+  }
+
+  double rope_factor() const {
+    for (auto const* key : {"rope_scaling", "rope_parameters"}) {
+      auto const* rope = text_.find(key);
+      if (!rope || !rope->is_object() || rope->empty()) continue;
+      Fields const fields{*rope, text_.input(), text_.name(key)};
+      bool const in_context_already = rope->contains("original_max_position_embeddings") || (fields.find("rope_type") && *fields.find("rope_type") == "llama3");
+      auto const* factor = fields.find("factor");
+      if (in_context_already || !factor) return 1;
+      if (!factor->is_number() || !(factor->get<double>() > 0 && factor->get<double>() < 1e6))
+        throw fields.refuse("factor", *factor, "a number above 0", "correct the field");
+      return factor->get<double>();
+    }
+    return 1;
+  }
+
+  /// R7. The context, stretched by the rope's factor where the file's length does not have it yet.
+  Tokens context() const {
+    for (auto const* key : {"max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings"})
+      if (auto const length = text_.count_if(key, 1, std::uint64_t{1} << 40)) return {sglang::truncated_count(rope_factor() * static_cast<double>(*length))};
+    return {2'048};
+  }
+
+  /// R9. Latents, and the indexer beside them.
+  void read_latent(sglang::Model& m) const {
+    m.latent = row_->latent == SglangLatent::yes || (row_->latent == SglangLatent::with_kv_lora_rank && sglang_some(small("kv_lora_rank"))) ||
+               (row_->latent == SglangLatent::unless_use_mla_is_false && text_.flag_or("use_mla", true));
+    if (!m.latent) return;
+    m.latent_dim = must("kv_lora_rank");
+    m.rope_dim = must("qk_rope_head_dim");
+    if (row_->head_dim != 0) m.head_dim = row_->head_dim;
+    m.indexed = row_->indexed && (text_.has("index_topk") || top_.has("index_topk"));
+    if (m.indexed) m.index_dim = must("index_head_dim");
+  }
+
+  std::optional<Tokens> file_window() const {
+    for (auto const* key : {"sliding_window_size", "sliding_window", "window_size", "attention_chunk_size"})
+      if (auto const window = text_.count_if(key, 0, std::uint64_t{1} << 40)) return Tokens{*window};
+    return std::nullopt;
+  }
+
+  SglangSliding sliding_rule() const {
+    bool const by_architecture = row_->sliding != SglangSliding::no && (!row_->needs_window || sglang_some(text_.count_if("sliding_window", 0, most_)));
+    if (by_architecture) return row_->sliding;
+    if (!text_.flag_or("is_hybrid_swa", false)) return SglangSliding::no;
+    return text_.has("hybrid_layer_pattern") ? SglangSliding::by_pattern : SglangSliding::by_layer_types;
+  }
+
+  /// R6. The layers with a pool of their own, and those without.
+  void read_sliding(sglang::Model& m) const {
+    m.window = options_.window;
+    SglangSliding const rule = sliding_rule();
+    m.hybrid_swa = rule != SglangSliding::no || row_->compressed;
+    m.swa_own_shape = row_->own_sliding_shape;
+    if (!m.hybrid_swa) return;
+    if (!m.window) m.window = file_window();
+    std::uint32_t const layers = m.hidden_layers;
+    auto const split = [&](auto slides) {
+      m.swa_layers = layers_where(layers, slides);
+      m.full_layers = layers_where(layers, [&](std::uint32_t i) { return !slides(i); });
+    };
+    if (rule == SglangSliding::three_of_four) split([](std::uint32_t i) { return (i + 1) % 4 != 0; });
+    if (rule == SglangSliding::all_layers) split([](std::uint32_t) { return true; });
+    if (rule == SglangSliding::first_layer) m.swa_layers = {0};
+    if (rule == SglangSliding::by_pattern) {
+      Json const& pattern = text_.list("hybrid_layer_pattern");
+      if (pattern.size() < layers) throw text_.refuse("hybrid_layer_pattern", Json(pattern.size()), "an entry for each layer", "correct the list");
+      m.swa_layers = layers_where(layers, [&](std::uint32_t i) { return pattern[i] == 1; });
+      m.full_layers = layers_where(layers, [&](std::uint32_t i) { return pattern[i] == 0; });
+    }
+    if (rule == SglangSliding::by_layer_types || rule == SglangSliding::by_layer_types_of_the_layers) {
+      auto kinds = names("layer_types");
+      if (rule == SglangSliding::by_layer_types_of_the_layers && kinds.size() > layers) kinds.resize(layers);
+      m.swa_layers = where(kinds, {"sliding_attention"});
+      m.full_layers = where(kinds, {"full_attention"});
+    }
+  }
+
+  /// R9, R45. DeepSeek-V4.
+  void read_compressed(sglang::Model& m) const {
+    if (!row_->compressed) return;
+    std::uint32_t const rope = must("qk_rope_head_dim"), head = must("head_dim");
+    if (rope > head) throw text_.refuse("qk_rope_head_dim", Json(rope), "at most head_dim", "correct the field");
+    sglang::CompressedModel c{.nope = head - rope, .rope = rope, .index_dim = must("index_head_dim"), .window = {text_.count("sliding_window", 1, most_)}};
+    Json const& ratios = text_.list("compress_ratios");
+    if (ratios.size() > sglang::most_layers) throw text_.refuse("compress_ratios", Json(ratios.size()), "at most 4096 layers", "check the list");
+    for (auto const& ratio : ratios) {
+      if (ratio != 0 && ratio != 1 && ratio != 4 && ratio != 128) throw text_.refuse("compress_ratios", ratio, "0, 1, 4 or 128", "correct the list");
+      c.ratios.push_back(ratio.get<std::uint32_t>());
+    }
+    m.compressed = c;
+  }
+
+  /// R46. MiniMax-M3.
+  void read_sparse(std::string const& name, sglang::Model& m) const {
+    if (name != "MiniMaxM3SparseForCausalLM" && name != "MiniMaxM3SparseForConditionalGeneration") return;
+    auto const nested = text_.object_if("sparse_attention_config");
+    auto const sparse = nested ? nested : top_.object_if("sparse_attention_config");
+    if (!sparse) throw text_.missing("sparse_attention_config", "an object with sparse_attention_freq and sparse_index_dim");
+    sglang::SparseModel s{.index_dim = must(*sparse, "sparse_index_dim")};
+    Json const& frequency = sparse->list("sparse_attention_freq");
+    Json const none = Json::array();
+    Json const& key_only = sparse->has("sparse_disable_index_value") ? sparse->list("sparse_disable_index_value") : none;
+    auto const set = [](Json const& list, std::uint32_t i) { return i < list.size() && list[i] != 0 && list[i] != false && !list[i].is_null(); };
+    auto const length = static_cast<std::uint32_t>(std::min<std::size_t>(frequency.size(), sglang::most_layers));
+    s.sparse_layers = layers_where(length, [&](std::uint32_t i) { return set(frequency, i); });
+    s.dense_layers = layers_where(length, [&](std::uint32_t i) { return !set(frequency, i); });
+    s.key_only_layers = layers_where(length, [&](std::uint32_t i) { return set(key_only, i); });
+    m.sparse = s;
+  }
+
+  // ---- R10, R11: states ----
+
+  sglang::CacheType state_type() const {
+    if (options_.ssm_dtype) return *options_.ssm_dtype;
+    if (row_->ignores_state_dtype) return sglang::CacheType::fp32;
+    std::optional<std::string> named;
+    if (auto const nested = top_.find("text_config"); nested && nested->is_object())
+      named = Fields{*nested, top_.input(), "text_config"}.text_if("mamba_ssm_dtype");
+    if (!named) named = top_.text_if("mamba_ssm_dtype");
+    if (!named || *named == "float32") return sglang::CacheType::fp32;
+    if (*named == "bfloat16") return sglang::CacheType::bf16;
+    if (*named == "float16") return sglang::CacheType::fp16;
+    throw top_.refuse("mamba_ssm_dtype", Json(*named), "float32, bfloat16, float16", "correct the field");
+  }
+
+  std::uint32_t expanded() const {
+    auto const* expand = text_.find("mamba_expand");
+    if (!expand || !expand->is_number() || !(expand->get<double>() > 0 && expand->get<double>() < 1e6)) throw text_.missing("mamba_expand", "a number above 0");
+    return static_cast<std::uint32_t>(std::min<double>(expand->get<double>() * must("hidden_size"), 4e9));
+  }
+
+  sglang::StateModel mamba_state(std::uint32_t inner) const {
+    return {.inner = inner,
+            .groups = must("mamba_n_groups"),
+            .heads = must("mamba_n_heads"),
+            .head_dim = must("mamba_d_head"),
+            .state = must("mamba_d_state"),
+            .kernel = must("mamba_d_conv")};
+  }
+
+  static std::uint32_t times(std::uint64_t a, std::uint64_t b) { return static_cast<std::uint32_t>(std::min<std::uint64_t>(a * b, 0xffff'ffff)); }
+
+  /// Qwen3-Next, Qwen3.5: each n-th layer is full attention, whatever layer_types says.
+  sglang::StateModel gated_delta(std::uint32_t layers) const {
+    auto const interval = static_cast<std::uint32_t>(text_.count_if("full_attention_interval", 1, most_).value_or(4));
+    auto const is_full = [&](std::uint32_t i) { return (i + 1) % interval == 0; };
+    return {.inner = times(must("linear_value_head_dim"), must("linear_num_value_heads")),
+            .groups = must("linear_num_key_heads"),
+            .heads = must("linear_num_value_heads"),
+            .head_dim = must("linear_value_head_dim"),
+            .state = must("linear_key_head_dim"),
+            .kernel = static_cast<std::uint32_t>(text_.count_if("linear_conv_kernel_dim", 1, most_).value_or(4)),
+            .linear_layers = layers_where(layers, [&](std::uint32_t i) { return !is_full(i); }),
+            .full_layers = layers_where(layers, is_full)};
+  }
+
+  /// Falcon-H1: every layer has both.
+  sglang::StateModel falcon_h1(std::uint32_t layers) const {
+    auto const given = small("mamba_d_ssm");
+    sglang::StateModel s = mamba_state(given ? static_cast<std::uint32_t>(*given) : expanded());
+    s.linear_layers = s.full_layers = layers_where(layers, [](std::uint32_t) { return true; });
+    return s;
+  }
+
+  sglang::StateModel granite() const {
+    sglang::StateModel s = mamba_state(expanded());
+    s.linear_layers = where(names("layer_types"), {"mamba"});
+    s.full_layers = where(names("layer_types"), {"attention"});
+    return s;
+  }
+
+  sglang::StateModel nemotron() const {
+    auto const kinds = nemotron_layers();
+    return {.inner = times(must("mamba_num_heads"), must("mamba_head_dim")),
+            .groups = must("n_groups"),
+            .heads = must("mamba_num_heads"),
+            .head_dim = must("mamba_head_dim"),
+            .state = must("ssm_state_size"),
+            .kernel = must("conv_kernel"),
+            .linear_layers = where(kinds, {"mamba"}),
+            .full_layers = where(kinds, {"attention"})};
+  }
+
+  /// Kimi-Linear counts its layers from 1.
+  sglang::StateModel kimi(std::uint32_t layers) const {
+    auto const linear = text_.object_if("linear_attn_config");
+    if (!linear) throw text_.missing("linear_attn_config", "an object with kda_layers, num_heads, head_dim and short_conv_kernel_size");
+    auto const is_linear = listed(*linear, "kda_layers", layers, 1);
+    return {.kind = sglang::StateKind::kda,
+            .heads = must(*linear, "num_heads"),
+            .head_dim = must(*linear, "head_dim"),
+            .kernel = must(*linear, "short_conv_kernel_size"),
+            .linear_layers = layers_where(layers, [&](std::uint32_t i) { return bool{is_linear[i]}; }),
+            .full_layers = layers_where(layers, [&](std::uint32_t i) { return !is_linear[i]; })};
+  }
+
+  sglang::StateModel lfm2(std::uint32_t layers) const {
+    sglang::StateModel s{.kind = sglang::StateKind::short_conv, .inner = must("hidden_size"), .kernel = must("conv_L_cache")};
+    if (auto const* kinds = text_.find("layer_types"); kinds && kinds->is_array() && !kinds->empty()) {
+      s.linear_layers = where(names("layer_types"), {"conv", "short_conv"});
+      s.full_layers = where(names("layer_types"), {"full_attention"});
+      return s;
+    }
+    auto const is_full = listed(text_, "full_attn_idxs", layers, 0);
+    s.full_layers = layers_where(layers, [&](std::uint32_t i) { return bool{is_full[i]}; });
+    s.linear_layers = layers_where(layers, [&](std::uint32_t i) { return !is_full[i]; });
+    return s;
+  }
+
+  sglang::StateModel jet() const {
+    auto const efficient = text_.object_if("efficient_attention_config");
+    auto const config = efficient ? efficient->object_if("jet") : std::nullopt;
+    if (!config) throw text_.missing("efficient_attention_config", "an object with jet");
+    auto const* expand = config->find("expand_v");
+    if (!expand || !expand->is_number() || !(expand->get<double>() > 0 && expand->get<double>() < 1e3)) throw config->missing("expand_v", "a number above 0");
+    std::uint32_t const heads = must(*config, "num_heads"), keys = must(*config, "head_dim");
+    auto const values = static_cast<std::uint32_t>(keys * expand->get<double>());
+    return {.inner = times(heads, values),
+            .groups = heads,
+            .heads = heads,
+            .head_dim = values,
+            .state = keys,
+            .kernel = must(*config, "conv_size"),
+            .linear_layers = where(names("layer_types"), {"jet"}),
+            .full_layers = where(names("layer_types"), {"attn", "swa"})};
+  }
+
+  /// R10. The configurations that SGLang recognises; the rest has no state pool.
+  SglangStates state_rule() const {
+    if (type_ == "nemotron_h") return SglangStates::nemotron;
+    if (row_->states != SglangStates::granite) return row_->states;
+    auto const* kinds = text_.find("layer_types");
+    if (!kinds || !kinds->is_array()) return SglangStates::no;
+    return where(names("layer_types"), {"mamba"}).empty() ? SglangStates::no : SglangStates::granite;
+  }
+
+  void read_states(std::string const& name, sglang::Model& m) const {
+    std::uint32_t const layers = m.hidden_layers;
+    switch (state_rule()) {
+      case SglangStates::no:
+        return;
+      case SglangStates::gated_delta:
+        m.states = gated_delta(layers);
+        break;
+      case SglangStates::falcon_h1:
+        m.states = falcon_h1(layers);
+        break;
+      case SglangStates::granite:
+        m.states = granite();
+        break;
+      case SglangStates::nemotron:
+        m.states = nemotron();
+        break;
+      case SglangStates::kimi:
+        m.states = kimi(layers);
+        break;
+      case SglangStates::lfm2:
+        m.states = lfm2(layers);
+        break;
+      case SglangStates::jet:
+        m.states = jet();
+        break;
+      case SglangStates::no_rule:
+        throw top_.refuse("architectures", Json(name), "an architecture whose states SGLang's rules are known for",
+                          "give its states as a sglang::StateModel yourself");
+    }
+    m.states->state_type = state_type();
+  }
+
+  SglangReadOptions options_;
+  std::string path_;
+  Json json_;
+  Fields top_;
+  Fields text_;
+  std::string type_;
+  SglangArchitecture const* row_{&sglang_plain};
+};
+
+}  // namespace detail
+
+/// From a parsed config; `input` names it in errors. Throws Error.
+inline SglangModel sglang_model(Json const& config, std::string const& input, SglangReadOptions const& options = {}) {
+  Fields const top{config, input};  // an object, or refused
+  return detail::SglangReader{config, input, options}.read();
+}
+
+/// From a file. Throws Error.
+inline SglangModel sglang_model(std::filesystem::path const& path, SglangReadOptions const& options = {}) {
+  return sglang_model(parse_json(file_text(path), path.string()), path.string(), options);
+}
+
+/// The same, with the refusal as a value.
+inline Result<SglangModel> try_sglang_model(std::filesystem::path const& path, SglangReadOptions const& options = {}) {
+  return attempt([&] { return sglang_model(path, options); });
+}
+
+/// R26, R47. The layers that SGLang charges for a draft model: those of the draft that is named, else of the model itself where it
+/// drafts for itself, else none.
+inline std::optional<std::uint32_t> sglang_draft_layers(SglangModel const& target, sglang::Options const& options, SglangModel const* draft) {
+  if (!sglang::has_draft_model(options)) return std::nullopt;
+  if (draft) return draft->layers_as_draft;
+  return target.drafts_itself ? std::optional{target.layers_as_draft} : std::nullopt;
+}
+
+}  // namespace kvbudget::inline v1::read
