@@ -82,12 +82,14 @@ vllm::LayerSpec spec_of(Json const& row) {
       {"storage_block_size", [](Json const&) {}},
       {"cache_dtype_str", [](Json const&) {}},  // says nothing that dtype, quant mode and content do not
       {"model_version", [](Json const&) {}},
-      {"rswa_window", [](Json const&) {}},  // sized like full attention (B1)
+      {"rswa_window", [&](Json const& value) { spec.rswa_window = Tokens{value.get<std::uint64_t>()}; }},
+      {"extra_retained_tokens", [&](Json const& value) { spec.extra_retained = Tokens{value.get<std::uint64_t>()}; }},
+      {"non_causal", [](Json const&) {}},  // merges all the same (C1)
       {"dtypes", [&](Json const& value) {
          for (std::size_t i = 0; i < value.size(); ++i) {
            std::uint64_t elements_in = 1;
            for (auto const& side : row.at("shapes").at(i)) elements_in *= side.get<std::uint64_t>();
-           spec.states.push_back({elements_in, named(elements, value[i])});
+           spec.states.push_back({elements_in, named(elements, value[i]), row.at("shapes").at(i).at(0).get<std::uint64_t>()});
          }
        }}};
   for (auto const& item : row.items()) {
@@ -114,6 +116,7 @@ vllm::Options options_of(Json const& row) {
       {"multi_module_mtp", [&](Json const& value) { options.multi_module_mtp = value; }},
       {"disable_hybrid_kv_cache_manager", [&](Json const& value) { options.disable_hybrid_kv_cache_manager = value; }},
       {"num_gpu_blocks_override", [&](Json const& value) { options.num_gpu_blocks_override = Blocks{value.get<std::uint64_t>()}; }},
+      {"max_num_encoder_input_tokens", [&](Json const& value) { options.max_num_encoder_input_tokens = Tokens{value.get<std::uint64_t>()}; }},
       {"prefix_match_unit", [&](Json const& value) { options.prefix_match_unit = Tokens{value.get<std::uint64_t>()}; }},
       {"enable_cross_layers_blocks", [&](Json const& value) { options.cross_layers_blocks = value; }},
       {"kv_cache_dtype", [&](Json const& value) { options.kv_cache_dtype = vllm::find_cache_dtype(value.get<std::string>()).value(); }},
@@ -148,20 +151,22 @@ std::vector<vllm::RankLayers> ranks_of(Json const& row, Case& one) {
   return ranks;
 }
 
-/// C6, where the row says the state's shapes: the resolved block of attention.
-void compare_hybrid_block(Json const& row, std::vector<vllm::RankLayers> const& ranks, Case& one) {
+/// C6, where the row says the state's shapes: the resolved block of attention, and of the states.
+void compare_hybrid_block(Json const& row, std::vector<vllm::RankLayers> const& ranks, vllm::Options const& options, Case& one) {
   if (!row.contains("model") || !row["model"].contains("state_shapes")) return;
-  Bytes state{}, per_token{};
-  bool latent = false;
+  vllm::LayerSpec attention{};
+  Bytes state{};
   for (auto const& spec : ranks[0].layers) {
     state = max(state, vllm::state_bytes(spec));
-    latent = latent || spec.kind == vllm::SpecKind::mla;
-    if (vllm::base_of(spec.kind) == vllm::BaseKind::full) per_token = vllm::content_bytes(spec) * spec.kv_heads;
+    if (attention.head_size == 0 && vllm::base_of(spec.kind) == vllm::BaseKind::full) attention = spec;
   }
+  Bytes const per_token = vllm::content_bytes(attention) * (attention.head_slots != 0 ? attention.head_slots : attention.kv_heads);
+  Tokens const told{row.at("config").value("block_size", std::uint64_t{16})};
+  Tokens const align = max(max(told, Tokens{16}), Tokens{attention.kind == vllm::SpecKind::mla ? 128U : 16U});
   auto const mode = named(mamba_modes, row.at("resolved_mamba_cache_mode"));
-  auto const block = vllm::hybrid_block(state, per_token, Tokens{latent ? 128U : 16U}, mode, Tokens{64});
+  Tokens const block = max(told, vllm::hybrid_block(state, per_token, align, mode, Tokens{64}));
   one.compare("resolved_block_size", row.at("resolved_block_size"), block.count);
-  one.compare("resolved_mamba_block_size", row.at("resolved_mamba_block_size"), block.count);
+  one.compare("resolved_mamba_block_size", row.at("resolved_mamba_block_size"), mode == vllm::MambaMode::none ? options.max_model_len.count : block.count);
   one.compare("resolved_mamba_page_size_padded", row.at("resolved_mamba_page_size_padded"), (per_token * block.count).count);
 }
 
@@ -204,6 +209,7 @@ void compare_error(Json const& expected, vllm::Plan const& plan, Case& one) {
       {vllm::Refusal::cannot_promote, {"ValueError", "Failed to promote local KV cache specs to one unified type."}},
       {vllm::Refusal::windows_differ, {"ValueError", "must have the same window size."}},
       {vllm::Refusal::pages_do_not_unify, {"NotImplementedError", "page size is not divisible by the maximum page size"}},
+      {vllm::Refusal::cannot_auto_fit, {"ValueError", "auto-fit"}},
       {vllm::Refusal::no_memory, {"ValueError", "No available memory for the cache blocks"}},
       {vllm::Refusal::not_enough_memory, {"ValueError", "To serve at least one request with the model's max seq len"}}};
   auto const reason = reasons.find(plan.refusal);
@@ -242,7 +248,7 @@ void vllm_case(Json& row, Case& one, bool self_test) {
   }
   auto const options = options_of(row);
   auto const ranks = ranks_of(row, one);
-  compare_hybrid_block(row, ranks, one);
+  compare_hybrid_block(row, ranks, options, one);
   auto const plan = vllm::plan(ranks, options);
   if (plan.refusal == vllm::Refusal::bad_options || plan.refusal == vllm::Refusal::layout_without_rule) {
     one.refusal = vllm::why(plan);

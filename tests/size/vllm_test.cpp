@@ -20,7 +20,8 @@ constexpr Layer gpt_oss_full = full_attention({.kv_heads = 8, .head_dim = 64});
 constexpr CacheSpec gpt_oss_20b{.layers = cycle(24, {gpt_oss_window, gpt_oss_full}), .dtype = bf16};
 
 constexpr Layer gdn(std::uint32_t channels, std::uint32_t heads, DType state) {
-  return recurrent({.conv = {.heads = channels, .width = 3, .dtype = bf16}, .state = {.heads = heads, .width = 128 * 128, .dtype = state}});
+  return recurrent(
+      {.conv = {.heads = channels, .width = 3, .dtype = bf16, .keeps_drafts = true}, .state = {.heads = heads, .width = 128 * 128, .dtype = state}});
 }
 constexpr CacheSpec qwen3_next{.layers = cycle(48, {3 * gdn(8'192, 32, bf16), full_attention({.kv_heads = 2, .head_dim = 256})}), .dtype = bf16};
 constexpr CacheSpec qwen38_27b{.layers = cycle(64, {3 * gdn(10'240, 48, fp32), full_attention({.kv_heads = 4, .head_dim = 256})}), .dtype = bf16};

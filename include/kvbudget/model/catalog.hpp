@@ -39,10 +39,10 @@ inline constexpr CacheSpec llama_4_scout{
     .dtype = bf16};
 inline constexpr CacheSpec deepseek_v3{.layers = 61 * latent_attention({.latent = 512, .rope = 64}), .dtype = bf16};
 inline constexpr CacheSpec deepseek_v3_2{.layers = 61 * with_indexer(latent_attention({.latent = 512, .rope = 64}), 128), .dtype = bf16};
-inline constexpr CacheSpec qwen3_next_80b{
-    .layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = bf16}}),
-                         full_attention({.kv_heads = 2, .head_dim = 256})}),
-    .dtype = bf16};
+inline constexpr CacheSpec qwen3_next_80b{.layers = cycle(48, {3 * recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16, .keeps_drafts = true},
+                                                                              .state = {.heads = 32, .width = 128 * 128, .dtype = bf16}}),
+                                                               full_attention({.kv_heads = 2, .head_dim = 256})}),
+                                          .dtype = bf16};
 
 struct Entry {
   std::string_view name{};

@@ -37,6 +37,9 @@ struct Part {
   std::uint32_t heads{1};             // vectors per entry
   std::uint32_t width{};              // elements per vector
   std::uint32_t tokens_per_entry{1};  // compression, or context parallelism
+  std::uint32_t groups{};             // of a convolution: groups of heads that ranks do not share
+  std::uint32_t group_heads{};        // heads of one such group
+  bool keeps_drafts{};                // speculative tokens lengthen its vectors: one element each (vllm.md A10)
   std::uint64_t entries{};            // per sequence, where keeps is fixed
   Tokens span{};                      // where keeps is a window or a chunk
 
@@ -165,6 +168,10 @@ struct StateShape {
   std::uint32_t heads{1};  // what tensor parallelism divides, exactly: heads, or channels of a convolution
   std::uint32_t width{};   // elements per head; 0: no such state
   DType dtype{};           // must be given: the model's for a convolution, often fp32 for a recurrent state
+  // Of a convolution, where they are known:
+  std::uint32_t groups{};       // Mamba 2: of its channels, groups x group_heads are B and C; a rank keeps at least one group
+  std::uint32_t group_heads{};  // 2 x state size
+  bool keeps_drafts{};          // gated delta nets, KDA: with speculative decoding it keeps the drafted tokens, too
 };
 
 struct RecurrentShape {
@@ -177,8 +184,16 @@ constexpr Layer recurrent(RecurrentShape shape) {
   Layer layer{};
   auto const add = [&](PartKind kind, StateShape part) {
     if (part.width != 0)
-      layer.parts.push_back(
-          {.kind = kind, .split = Split::exact, .keeps = Keeps::fixed, .dtype = part.dtype, .heads = part.heads, .width = part.width, .entries = 1});
+      layer.parts.push_back({.kind = kind,
+                             .split = Split::exact,
+                             .keeps = Keeps::fixed,
+                             .dtype = part.dtype,
+                             .heads = part.heads,
+                             .width = part.width,
+                             .groups = part.groups,
+                             .group_heads = part.group_heads,
+                             .keeps_drafts = part.keeps_drafts,
+                             .entries = 1});
   };
   add(PartKind::conv_state, shape.conv);
   add(PartKind::state, shape.state);

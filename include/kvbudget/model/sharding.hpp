@@ -40,15 +40,25 @@ constexpr std::uint32_t own_layers(LayerList const& layers) {
   return n;
 }
 
+/// Heads of all ranks together: where groups are fewer than ranks, each rank keeps one (vllm.md A10, sglang.md R11).
+constexpr std::uint64_t heads_in_all(Part const& part, std::uint32_t tensor) {
+  std::uint64_t const copies = part.groups != 0 && part.groups < tensor ? tensor - part.groups : 0;
+  return part.heads + copies * part.group_heads;
+}
+
 constexpr bool shards(Part const& part, std::uint32_t tensor) {
-  bool const even = part.heads % tensor == 0;
+  if (part.groups > tensor && part.groups % tensor != 0) return false;
+  bool const even = heads_in_all(part, tensor) % tensor == 0;
   return part.split == Split::replicated || even || (part.split == Split::kv_heads && tensor % part.heads == 0);
 }
+
+constexpr std::uint32_t at_least_one(std::uint64_t n) { return n == 0 ? 1 : static_cast<std::uint32_t>(n); }
 
 constexpr bool grows(Part const& part) { return part.keeps == Keeps::everything; }
 
 constexpr Part on_rank(Part part, Sharding const& sharding) {
-  if (part.split != Split::replicated) part.heads = part.heads < sharding.tensor ? 1 : part.heads / sharding.tensor;
+  if (part.split != Split::replicated) part.heads = at_least_one(heads_in_all(part, sharding.tensor) / sharding.tensor);
+  if (part.groups != 0) part.groups = at_least_one(part.groups / sharding.tensor);
   if (grows(part)) part.tokens_per_entry *= static_cast<std::uint32_t>(sharding.token_ranks());
   return part;
 }

@@ -307,10 +307,19 @@ inline LayerList hf_deepseek_v4(HfText& text) {
 
 // ---- states ----
 
+/// A convolution that keeps drafted tokens, too (vllm.md A10).
+inline StateShape hf_keeps_drafts(StateShape convolution) {
+  convolution.keeps_drafts = true;
+  return convolution;
+}
+
 /// Mamba 2: a convolution over inner + 2 groups x state channels, and heads x head dim x state.
 inline Layer hf_mamba2(HfText& text, std::uint64_t inner, std::uint64_t groups, std::uint64_t heads, std::uint64_t head_dim, std::uint64_t state,
                        std::uint64_t kernel, DType dtype) {
-  return recurrent({.conv = text.state("conv", {kernel - 1, inner + 2 * groups * state}, bf16), .state = text.state("ssm", {heads, head_dim, state}, dtype)});
+  StateShape convolution = text.state("conv", {kernel - 1, inner + 2 * groups * state}, bf16);
+  convolution.groups = static_cast<std::uint32_t>(groups);
+  convolution.group_heads = static_cast<std::uint32_t>(2 * state);
+  return recurrent({.conv = convolution, .state = text.state("ssm", {heads, head_dim, state}, dtype)});
 }
 /// Mamba 1: a convolution over the inner channels, and inner x state.
 inline Layer hf_mamba1(HfText& text, std::uint64_t inner, std::uint64_t state, std::uint64_t kernel) {
@@ -350,7 +359,7 @@ inline LayerList hf_gated_delta_net(HfText& text) {
   std::uint64_t const key_dim = text.small("linear_key_head_dim"), value_dim = text.small("linear_value_head_dim"),
                       kernel = text.small("linear_conv_kernel_dim");
   DType const dtype = text.state_dtype("mamba_ssm_dtype");
-  Layer const linear = recurrent({.conv = text.state("conv", {kernel - 1, 2 * key_heads * key_dim + value_heads * value_dim}, bf16),
+  Layer const linear = recurrent({.conv = hf_keeps_drafts(text.state("conv", {kernel - 1, 2 * key_heads * key_dim + value_heads * value_dim}, bf16)),
                                   .state = text.state("ssm", {value_heads, value_dim, key_dim}, dtype)});
   std::uint64_t const interval = std::max<std::uint64_t>(text.count_or("full_attention_interval", 4), 1);
   if (hf_has_layer_types(text)) return hf_words(text, "layer_types", layers, {{"full_attention", full_attention(shape)}, {"linear_attention", linear}});
@@ -365,8 +374,9 @@ inline LayerList hf_kimi_linear(HfText& text) {
   std::uint64_t const heads = config.count("num_heads", 1, 65'536), dim = config.count("head_dim", 1, 65'536),
                       rows = config.count("short_conv_kernel_size", 1, 1'024) - 1;
   Layer const kda = parallel(
-      parallel(recurrent({.conv = text.state("conv_q", {rows, heads * dim}, bf16)}), recurrent({.conv = text.state("conv_k", {rows, heads * dim}, bf16)})),
-      recurrent({.conv = text.state("conv_v", {rows, heads * dim}, bf16), .state = text.state("recurrent_fp32", {heads, dim, dim}, fp32)}));
+      parallel(recurrent({.conv = hf_keeps_drafts(text.state("conv_q", {rows, heads * dim}, bf16))}),
+               recurrent({.conv = hf_keeps_drafts(text.state("conv_k", {rows, heads * dim}, bf16))})),
+      recurrent({.conv = hf_keeps_drafts(text.state("conv_v", {rows, heads * dim}, bf16)), .state = text.state("recurrent_fp32", {heads, dim, dim}, fp32)}));
   for (auto const* key : {"full_attn_layers", "kda_layers"}) hf_indices(config, key, 1, layers + 1);
   auto const listed = [&](char const* key, std::uint64_t i) {
     auto const& list = config.list(key);
@@ -384,8 +394,9 @@ inline LayerList hf_kimi_linear(HfText& text) {
 inline LayerList hf_nemotron_h(HfText& text) {
   AttentionShape const shape = text.attention();
   std::uint64_t const heads = text.small("mamba_num_heads"), dim = text.small("mamba_head_dim");
-  Layer const mamba = hf_mamba2(text, heads * dim, text.small("n_groups"), heads, dim, text.small("ssm_state_size"), text.small("conv_kernel"),
-                                text.state_dtype("mamba_ssm_cache_dtype", fp32));
+  Layer mamba = hf_mamba2(text, heads * dim, text.small("n_groups"), heads, dim, text.small("ssm_state_size"), text.small("conv_kernel"),
+                          text.state_dtype("mamba_ssm_cache_dtype", fp32));
+  for (auto& part : mamba.parts) part.keeps_drafts = part.kind == PartKind::conv_state;
   Layer const attention = full_attention(shape);
   text.ignore({"sliding_window", "hybrid_override_pattern", "layers_block_type", "layer_types"});
   for (std::string_view const key : {"layers_block_type", "layer_types"})

@@ -5,68 +5,16 @@
 //   printed concurrency   = blocks / blocks of one request of max_model_len
 //   printed tokens        = int(concurrency x max_model_len)            D5: not blocks x block size
 // plan(gemma3_27b, 30_GiB, {.max_model_len = 131'072_tokens, .tensor_parallel = 2}): 49'152 blocks, 437'488 printed tokens,
-// 3.34x. Rules A and B are in vllm/layer_spec.hpp, C in vllm/groups.hpp, from a CacheSpec to layers in vllm/model.hpp.
+// 3.34x. In vllm/: A and B in layer_spec.hpp, C in groups.hpp, from a CacheSpec to layers in model.hpp, D12 in memory.hpp.
 #pragma once
 
-#include <kvbudget/size/capacity.hpp>
+#include <kvbudget/size/vllm/memory.hpp>
 #include <kvbudget/size/vllm/model.hpp>
+#include <kvbudget/size/vllm/shape.hpp>
+
+#include <utility>
 
 namespace kvbudget::inline v1::vllm {
-
-// ---- D12: what profiling leaves ----
-
-struct Memory {
-  Bytes total{};
-  Bytes free{};  // at start; 0: not looked at
-  Percent gpu_memory_utilization{92};
-  Bytes weights{};      // consumed when the model is loaded, all of it
-  Bytes activations{};  // torch's peak beyond that
-  Bytes cuda_graphs{};  // the estimate, counted since 0.21
-  Bytes multimodal_reserve{};
-  Bytes kv_cache_memory{};  // --kv-cache-memory-bytes: what it is, without profiling; 0: not given
-};
-
-/// ceil(total x utilization) as Python computes it, in double.
-constexpr Bytes requested_memory(Bytes total, Percent utilization) {
-  double const exact = static_cast<double>(total.count) * (static_cast<double>(utilization.millionths) / 1'000'000.0);
-  if (!(exact < 9.0e18)) return Bytes::max();
-  auto const whole = static_cast<std::uint64_t>(exact);
-  return {whole + (static_cast<double>(whole) < exact)};
-}
-
-/// D12: vLLM does not start where less is free than it may use.
-constexpr Complaints check(Memory const& memory) {
-  Complaints complaints{};
-  auto const complain = [&](char const* field, std::uint64_t value, char const* accepted, char const* next) {
-    complaints.push_back({field, value, accepted, next});
-  };
-  if (memory.kv_cache_memory != Bytes{}) return complaints;
-  if (memory.total == Bytes{} || memory.total.saturated())
-    complain(".total", memory.total.count, "1 byte or more", "give one device's memory, for example 80_GiB");
-  if (memory.gpu_memory_utilization == Percent{} || memory.gpu_memory_utilization > Percent{100})
-    complain(".gpu_memory_utilization", memory.gpu_memory_utilization.millionths, "more than 0% and at most 100% (in millionths)",
-             "give for example Percent{92}");
-  if (complaints.empty() && memory.free != Bytes{} && memory.free < requested_memory(memory.total, memory.gpu_memory_utilization))
-    complain(".free", memory.free.count, "at least memory x gpu_memory_utilization", "free the device, or lower gpu_memory_utilization");
-  return complaints;
-}
-
-/// D12: bytes for the cache on one rank, each step in the trail. Nothing where check(memory) complains.
-constexpr Bytes available_bytes(Memory const& memory, Trail& trail) {
-  if (!check(memory).empty()) return nothing_fits<Bytes>();
-  if (memory.kv_cache_memory != Bytes{}) {
-    trail.start("kv_cache_memory_bytes", memory.kv_cache_memory);
-    return trail.bytes();
-  }
-  trail.start("memory x gpu_memory_utilization (up)", requested_memory(memory.total, memory.gpu_memory_utilization));
-  trail.subtract("weights", memory.weights);
-  trail.subtract("activations", memory.activations);
-  trail.subtract("CUDA graphs", memory.cuda_graphs);
-  trail.subtract("multimodal reserve", memory.multimodal_reserve);
-  return trail.bytes();
-}
-
-// ---- the answer ----
 
 /// One pipeline stage; its tensor ranks are alike.
 struct RankPlan {
@@ -79,6 +27,7 @@ struct RankPlan {
 
 struct Plan : CachePlan {
   std::vector<Group> layer_groups{};  // of all ranks (C)
+  std::uint32_t layers_left_out{};    // that C3 puts in no group
   std::vector<RankPlan> ranks{};
   std::uint32_t tightest_rank{};  // the one this plan's bytes are of
   Tokens max_model_len{};         // after auto-fit
@@ -91,9 +40,10 @@ struct Plan : CachePlan {
   Release release{Release::current};
 
   Refusal refusal{};
-  Complaints complaints{};  // of bad_options
+  Complaints complaints{};  // why, of bad_options; of a plan that stands, what it can't tell
   std::uint32_t refused_rank{};
-  Bytes needed{};              // D6, of the rank that refuses
+  Trail needed_steps{};        // D6, of the rank that refuses
+  Bytes needed{};              // its result
   Bytes available{};           // D6: without the null block
   Tokens longest_that_fits{};  // D7
 
@@ -149,49 +99,73 @@ constexpr Bytes bytes_per_block(std::vector<Group> const& groups, bool cross_lay
   return most;
 }
 
+/// D4: blocks of a request, of all groups.
 constexpr Blocks blocks_per_request(std::vector<Group> const& groups, RequestTerms const& terms, Tokens length) {
   Blocks sum{};
   for (auto const& group : groups) sum += vllm::blocks_per_request(group, terms, length);
   return sum;
 }
 
-/// D6, C3: the sum of group 0's different page sizes, which is more than the packed stride.
-constexpr Bytes tuple_bytes(Group const& group) {
-  Layers layers;
-  for (auto const& member : group.members) layers.push_back(0, member);
-  Bytes sum{};
-  for (auto const& size : by_page_size(layers)) sum += page_bytes(size.specs[0]);
-  return sum;
+/// D6: what vLLM takes a block for when it asks whether a request fits: `copies` x `page`.
+struct CountedBlock {
+  Bytes page{};
+  std::uint64_t copies{1};
+
+  constexpr Bytes bytes() const { return page * copies; }
+};
+
+/// D6: the page and the layers of the largest group; of C2 all pages; of C3 the sum of group 0's different page sizes, times the
+/// tuples of the largest group, which is more than the packed stride.
+constexpr CountedBlock counted_block(std::vector<Group> const& groups) {
+  if (one_uniform(groups)) return {.page = page_bytes(groups[0])};
+  if (!all_uniform(groups)) return {.page = page_bytes(groups[0].members[0]), .copies = largest_group(groups)};
+  CountedBlock block{.copies = 0};
+  for (auto const& group : groups) block.copies = std::max(block.copies, tuples_in(group.members));
+  Layers first;
+  for (auto const& member : groups[0].members) first.push_back(0, member);
+  for (auto const& size : by_page_size(first)) block.page += page_bytes(size.specs[0]);
+  return block;
 }
 
 /// D6: bytes that one request of `length` tokens needs.
 constexpr Bytes needed_bytes(std::vector<Group> const& groups, RequestTerms const& terms, Tokens length) {
-  if (one_uniform(groups)) {
-    Bytes sum{};
-    for (auto const& member : groups[0].members) sum += page_bytes(member) * vllm::blocks_per_request(member, terms, length).count;
-    return sum;
-  }
-  Blocks const blocks = blocks_per_request(groups, terms, length);
-  if (!all_uniform(groups)) return page_bytes(groups[0].members[0]) * largest_group(groups) * blocks.count;
-  std::uint64_t tuples = 0;
-  for (auto const& group : groups) tuples = std::max(tuples, tuples_in(group.members));
-  return tuple_bytes(groups[0]) * tuples * blocks.count;
+  return counted_block(groups).bytes() * blocks_per_request(groups, terms, length).count;
+}
+
+constexpr Trail needed_steps(std::vector<Group> const& groups, RequestTerms const& terms, Tokens length) {
+  CountedBlock const block = counted_block(groups);
+  Trail steps{};
+  steps.start("page", block.page);
+  if (block.copies != 1) steps.multiply("layers of the largest group", block.copies, Unit::number, Unit::bytes);
+  steps.multiply("blocks of a request", blocks_per_request(groups, terms, length).count, Unit::blocks, Unit::bytes);
+  return steps;
 }
 
 /// D7: the longest request that fits, by bisection, not rounded to a block; none where not one token fits.
 constexpr Tokens longest_that_fits(std::vector<Group> const& groups, RequestTerms const& terms, Tokens at_most, Bytes available) {
-  auto const fits = [&](Tokens length) { return needed_bytes(groups, terms, length) <= available; };
-  if (!fits(Tokens{1})) return {};
-  Tokens low{1}, high = at_most;
+  Bytes const block = counted_block(groups).bytes();
+  auto const fits = [&](std::uint64_t length) { return block * blocks_per_request(groups, terms, Tokens{length}).count <= available; };
+  if (!fits(1)) return {};
+  std::uint64_t low = 1, high = at_most.count;
   while (low < high) {
-    Tokens const middle{low.count + (high.count - low.count + 1) / 2};
-    (fits(middle) ? low : high) = fits(middle) ? middle : middle - Tokens{1};
+    std::uint64_t const middle = low + (high - low + 1) / 2;
+    if (fits(middle))
+      low = middle;
+    else
+      high = middle - 1;
   }
-  return low;
+  return {low};
 }
 
 constexpr Tokens manager_block(LayerSpec const& spec, RequestTerms const& terms) {
   return spec.kind == SpecKind::mamba ? spec.block : spec.block * terms.decode_context;  // D11
+}
+
+/// D9: what cache_config.block_size becomes.
+constexpr Tokens smallest_block(std::vector<Group> const& groups) {
+  Tokens smallest = Tokens::max();
+  for (auto const& group : groups) smallest = min(smallest, group.members[0].block);
+  return smallest;
 }
 
 /// D10: what chunks and prefix hits are multiples of.
@@ -228,17 +202,27 @@ constexpr bool needs_zeroing(std::vector<Group> const& groups) {
   return state || (groups.size() > 1 && quantised && in_float);
 }
 
-/// D9: what cache_config.block_size becomes.
-constexpr Tokens smallest_block(std::vector<Group> const& groups) {
-  Tokens smallest = Tokens::max();
-  for (auto const& group : groups) smallest = min(smallest, group.members[0].block);
-  return smallest;
-}
-
 /// B2: what windows keep for drafts of several modules.
 constexpr void retain_for_drafts(std::vector<LayerSpec>& specs, Options const& options) {
   for (auto& spec : specs)
     if (spec.window != Tokens{} && is_local(spec)) spec.extra_retained = extra_retained(options);
+}
+
+/// J1: V0 keeps every token of every layer in one pool, whatever its window; it has no layout for states.
+constexpr Grouping v0_group(std::vector<LayerSpec> specs) {
+  Group all{.uniform_type = true};
+  Tokens const block = specs.empty() ? Tokens{} : block_of_full_layers(specs);
+  for (auto& spec : specs) {
+    if (spec.kind == SpecKind::mamba || spec.kind == SpecKind::cross_attention) return {.refusal = Refusal::layout_without_rule};
+    all.layers.push_back(static_cast<std::uint32_t>(all.layers.size()));
+    all.members.push_back(is_local(spec) ? promoted(spec, block) : spec);
+  }
+  return specs.empty() ? Grouping{} : Grouping{.groups = {all}};
+}
+
+constexpr Grouping grouped(std::vector<LayerSpec> const& specs, Options const& options) {
+  if (options.release == Release::v0) return v0_group(specs);
+  return group_layers(specs, options.disable_hybrid_kv_cache_manager);
 }
 
 /// J1 to J3, D5: tokens as a release prints them.
@@ -250,141 +234,135 @@ constexpr Tokens printed_tokens(Plan const& plan, RequestTerms const& terms) {
   return smallest_block(plan.layer_groups) * floor_div(plan.blocks.count, plan.layer_groups.size()) * terms.decode_context;
 }
 
-// ---- the same in the general shape ----
-
-/// What a sequence's stored tokens take in one layer, without padding.
-constexpr Bytes entry_bytes(LayerSpec const& spec) {
-  if (spec.kind == SpecKind::mamba) return state_bytes(spec);
-  Bytes const token{floor_div(unpadded_page(spec).count, stored_tokens(spec))};
-  return spec.kind == SpecKind::cross_attention ? token * spec.block.count : token;
+/// D4, D5; J2: V0 divides tokens by the length.
+constexpr double max_concurrency(Plan const& plan, RequestTerms const& terms) {
+  auto const in_double = [](std::uint64_t count) { return static_cast<double>(count); };
+  if (plan.release == Release::v0) return in_double(printed_tokens(plan, terms).count) / in_double(plan.max_model_len.count);
+  return in_double(plan.blocks.count) / in_double(blocks_per_request(plan.ranks[0].groups, terms, plan.max_model_len).count);
 }
 
-constexpr bool same_group(CacheGroup const& a, CacheGroup const& b) {
-  return a.keeps == b.keeps && a.block == b.block && a.span == b.span && a.fixed == b.fixed && a.bound.tokens == b.bound.tokens &&
-         a.bound.blocks == b.bound.blocks;
+/// Holds nothing, and says why.
+constexpr Plan refused(Plan plan, Refusal why) {
+  plan.refusal = why;
+  plan.blocks = {};
+  plan.footprint = {.groups = {fixed_group(Blocks::max())}};
+  return plan;
 }
 
-/// The group of the plan that layers of this spec belong to; one more where there is none yet.
-constexpr GroupPlan& group_for(CachePlan& plan, CacheGroup const& group, std::uint32_t tokens_per_entry) {
-  for (auto& known : plan.groups)
-    if (same_group(known.group, group) && known.tokens_per_entry == tokens_per_entry) return known;
-  GroupPlan one{.group = group, .tokens_per_entry = tokens_per_entry};
-  one.group.blocks_per_entry = 0;
-  plan.groups.push_back(one);
-  return plan.groups[plan.groups.size() - 1];
+constexpr Plan refused_on(Plan plan, Refusal why, std::uint32_t rank, RequestTerms const& terms, Tokens length) {
+  auto const& of = plan.ranks[rank];
+  plan.refused_rank = rank;
+  plan.available = of.available - of.bytes_per_block * plan.sentinels.count;
+  plan.needed_steps = needed_steps(of.groups, terms, length);
+  plan.needed = plan.needed_steps.bytes();
+  plan.longest_that_fits = longest_that_fits(of.groups, terms, length, plan.available);
+  return refused(std::move(plan), why);
 }
 
-constexpr std::uint32_t tokens_per_entry(LayerSpec const& spec, RequestTerms const& terms) {
-  bool const grows = base_of(spec.kind) == BaseKind::full;
-  return spec.compress_ratio * (grows ? terms.decode_context : 1);
+/// What is asked for, before any layer is looked at.
+constexpr Plan asked(Options const& options) {
+  Plan plan{};
+  plan.options = {
+      .block = options.block_size, .in_flight = in_flight_tokens(options), .max_requests = options.max_num_seqs, .max_length = options.max_model_len};
+  plan.max_model_len = options.max_model_len;
+  plan.release = options.release;
+  plan.sentinels = Blocks{options.release == Release::v0 ? 0U : 1U};  // D3
+  plan.footprint = {.groups = {}, .in_flight = min(options.max_num_batched_tokens, options.max_model_len)};
+  plan.complaints = check(options);
+  return plan;
 }
 
-/// Groups of one kind are one entry of the plan, which has a pool block for each behind every block of tokens. In a group of
-/// several kinds the first carries the blocks.
-constexpr void describe(CachePlan& plan, std::vector<Group> const& local, RequestTerms const& terms) {
-  for (auto const& group : local) {
-    Bytes filled{};
-    CacheGroup const first = cache_group(group.members[0], terms);
-    for (std::size_t i = 0; i < group.layers.size(); ++i) {
-      LayerSpec const& spec = group.members[group.uniform_type ? i : 0];
-      GroupPlan& one = group_for(plan, cache_group(spec, terms), tokens_per_entry(spec, terms));
-      one.entry += entry_bytes(spec);
-      ++one.layers;
-      one.page = page_bytes(spec);
-      filled += unpadded_page(spec);
+/// D1, D2: each rank's blocks.
+constexpr void divide(Plan& plan, std::vector<RankLayers> const& ranks, Options const& options) {
+  std::uint32_t first = 0;
+  for (auto const& rank : ranks) {
+    auto const end = first + static_cast<std::uint32_t>(rank.layers.size());
+    RankPlan local{.groups = on_rank(plan.layer_groups, first, end), .available = rank.available};
+    local.bytes_per_block = bytes_per_block(local.groups, options.cross_layers_blocks);
+    local.blocks = {floor_div(rank.available.count, local.bytes_per_block.count)};
+    if (options.num_gpu_blocks_override) {
+      local.blocks = *options.num_gpu_blocks_override;
+      local.available = local.bytes_per_block * local.blocks.count;
     }
-    GroupPlan& carrier = group_for(plan, first, tokens_per_entry(group.members[0], terms));
-    ++carrier.group.blocks_per_entry;
-    carrier.padding += plan.bytes_per_block - filled;
+    plan.ranks.push_back(std::move(local));
+    first = end;
   }
-  for (auto const& one : plan.groups)
-    if (one.group.blocks_per_entry != 0) plan.footprint.groups.push_back(one.group);
-  if (plan.groups.overflowed() || plan.footprint.groups.overflowed()) plan.footprint.groups = {fixed_group(Blocks::max())};  // too many kinds to tell what fits
+}
+
+/// D2: the rank with fewest blocks decides for all.
+constexpr void take_least(Plan& plan, Options const& options) {
+  for (std::uint32_t i = 1; i < plan.ranks.size(); ++i)
+    if (plan.ranks[i].blocks < plan.ranks[plan.tightest_rank].blocks) plan.tightest_rank = i;
+  RankPlan const& tightest = plan.ranks[plan.tightest_rank];
+  plan.pool = tightest.available;
+  plan.bytes_per_block = tightest.bytes_per_block;
+  plan.blocks = tightest.blocks;
+  if (options.num_gpu_blocks_override) return plan.trail.start("num_gpu_blocks_override", plan.blocks);
+  plan.trail.start("available for the cache", plan.pool);
+  plan.trail.divide_down("bytes of a pool block", plan.bytes_per_block.count, Unit::bytes, Unit::blocks);
+}
+
+/// What the log says, and what the scheduler works with.
+constexpr void print(Plan& plan, RequestTerms const& terms, Options const& options) {
+  plan.max_concurrency = max_concurrency(plan, terms);
+  plan.printed_tokens = printed_tokens(plan, terms);
+  if (plan.release == Release::v0) plan.printed_cpu_blocks = {floor_div(options.swap_space.count, plan.bytes_per_block.count)};
+  plan.scheduler_block = scheduler_block(plan.layer_groups, terms);
+  plan.hash_block = hash_block(plan.layer_groups, terms, options);
+  plan.needs_zeroing = needs_zeroing(plan.layer_groups);
+}
+
+/// Every layer in a row, or why they are no layers.
+constexpr std::vector<LayerSpec> all_layers(std::vector<RankLayers> const& ranks, Complaints& complaints) {
+  if (ranks.empty()) complaints.push_back({".ranks", 0, "the layers of one rank or more", "give each pipeline stage's layers"});
+  std::vector<LayerSpec> all;
+  for (auto const& rank : ranks) all.insert(all.end(), rank.layers.begin(), rank.layers.end());
+  for (std::size_t i = 0; i < all.size() && complaints.empty(); ++i) complaints = check(all[i]);
+  return all;
+}
+
+constexpr bool any_without_layers(std::vector<RankLayers> const& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [](auto const& rank) { return rank.layers.empty(); });
 }
 
 }  // namespace detail
 
 /// D, over the layers of every pipeline stage.
 constexpr Plan plan(std::vector<RankLayers> const& ranks, Options const& options) {
-  Plan plan{};
-  plan.options = {
-      .block = options.block_size, .in_flight = in_flight_tokens(options), .max_requests = options.max_num_seqs, .max_length = options.max_model_len};
-  plan.max_model_len = options.max_model_len;
-  plan.release = options.release;
-  plan.footprint = {.groups = {}, .in_flight = min(options.max_num_batched_tokens, options.max_model_len)};
-  auto const refuse = [&](Refusal why) {
-    plan.refusal = why;
-    plan.blocks = {};
-    plan.footprint = {.groups = {fixed_group(Blocks::max())}};
-    return plan;
-  };
-  plan.complaints = check(options);
-  if (ranks.empty()) plan.complaints.push_back({".ranks", 0, "the layers of one rank or more", "give each pipeline stage's layers"});
-  std::vector<LayerSpec> all;
-  for (auto const& rank : ranks) all.insert(all.end(), rank.layers.begin(), rank.layers.end());
-  for (std::size_t i = 0; i < all.size() && plan.complaints.empty(); ++i) plan.complaints = check(all[i]);
-  if (!plan.complaints.empty()) return refuse(Refusal::bad_options);
+  Plan plan = detail::asked(options);
+  auto all = detail::all_layers(ranks, plan.complaints);
+  if (!plan.complaints.empty()) return detail::refused(std::move(plan), Refusal::bad_options);
   detail::retain_for_drafts(all, options);
-  Grouping grouping = group_layers(all, options.disable_hybrid_kv_cache_manager);
-  if (grouping.refusal != Refusal::none) return refuse(grouping.refusal);
+  Grouping grouping = detail::grouped(all, options);
+  if (grouping.refusal != Refusal::none) return detail::refused(std::move(plan), grouping.refusal);
   plan.layer_groups = std::move(grouping.groups);
   if (plan.layer_groups.empty()) {  // D9: nothing to keep
     plan.blocks = Blocks{1};
     return plan;
   }
+  if (detail::any_without_layers(ranks)) return detail::refused(std::move(plan), Refusal::layout_without_rule);
+  plan.layers_left_out = static_cast<std::uint32_t>(all.size());
+  for (auto const& group : plan.layer_groups) plan.layers_left_out -= static_cast<std::uint32_t>(group.layers.size());
 
   RequestTerms const terms = request_terms(options);
-  std::uint32_t first = 0;
-  for (auto const& rank : ranks) {
-    auto const end = first + static_cast<std::uint32_t>(rank.layers.size());
-    auto const local = detail::on_rank(plan.layer_groups, first, end);
-    Bytes const block = detail::bytes_per_block(local, options.cross_layers_blocks);
-    Bytes const available = options.num_gpu_blocks_override ? block * options.num_gpu_blocks_override->count : rank.available;
-    Blocks const blocks = options.num_gpu_blocks_override ? *options.num_gpu_blocks_override : Blocks{floor_div(available.count, block.count)};
-    plan.ranks.push_back({local, available, block, blocks, {}});
-    first = end;
+  detail::divide(plan, ranks, options);
+  for (std::uint32_t i = 0; i < ranks.size() && options.auto_fit; ++i) {  // D8
+    Bytes const available = plan.ranks[i].available - plan.ranks[i].bytes_per_block * plan.sentinels.count;
+    Tokens const longest = detail::longest_that_fits(plan.ranks[i].groups, terms, options.max_model_len, available);
+    if (longest == Tokens{}) return detail::refused_on(std::move(plan), Refusal::cannot_auto_fit, i, terms, Tokens{1});
+    plan.options.max_length = plan.max_model_len = min(plan.max_model_len, longest);
   }
-  auto const without_null_block = [&](std::size_t rank) { return plan.ranks[rank].available - plan.ranks[rank].bytes_per_block; };
-
-  if (options.auto_fit) {  // D8
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      plan.max_model_len = min(plan.max_model_len, detail::longest_that_fits(plan.ranks[i].groups, terms, options.max_model_len, without_null_block(i)));
-    plan.options.max_length = plan.max_model_len;
+  for (std::uint32_t i = 0; i < ranks.size(); ++i) {  // D6
+    RankPlan& rank = plan.ranks[i];
+    Bytes const available = rank.available - rank.bytes_per_block * plan.sentinels.count;
+    rank.needed = detail::needed_bytes(rank.groups, terms, plan.max_model_len);
+    if (available == Bytes{}) return detail::refused_on(std::move(plan), Refusal::no_memory, i, terms, plan.max_model_len);
+    if (rank.needed > available) return detail::refused_on(std::move(plan), Refusal::not_enough_memory, i, terms, plan.max_model_len);
   }
-  for (std::size_t i = 0; i < ranks.size(); ++i) {  // D6
-    plan.ranks[i].needed = detail::needed_bytes(plan.ranks[i].groups, terms, plan.max_model_len);
-    bool const none = without_null_block(i) == Bytes{};
-    if (!none && plan.ranks[i].needed <= without_null_block(i) && plan.max_model_len != Tokens{}) continue;
-    plan.refused_rank = static_cast<std::uint32_t>(i);
-    plan.available = without_null_block(i);
-    plan.needed = plan.ranks[i].needed;
-    plan.longest_that_fits = detail::longest_that_fits(plan.ranks[i].groups, terms, plan.max_model_len, plan.available);
-    return refuse(none ? Refusal::no_memory : Refusal::not_enough_memory);
-  }
-
-  for (std::uint32_t i = 1; i < ranks.size(); ++i)  // D2
-    if (plan.ranks[i].blocks < plan.ranks[plan.tightest_rank].blocks) plan.tightest_rank = i;
-  RankPlan const& tightest = plan.ranks[plan.tightest_rank];
-  plan.pool = tightest.available;
-  plan.bytes_per_block = tightest.bytes_per_block;
-  plan.blocks = tightest.blocks;
-  plan.sentinels = Blocks{1};  // D3
-  if (options.num_gpu_blocks_override) {
-    plan.trail.start("num_gpu_blocks_override", plan.blocks);
-  } else {
-    plan.trail.start("available for the cache", plan.pool);
-    plan.trail.divide_down("bytes of a pool block", plan.bytes_per_block.count, Unit::bytes, Unit::blocks);
-  }
+  detail::take_least(plan, options);
   plan.options.block = detail::smallest_block(plan.layer_groups);  // D9
-  detail::describe(plan, tightest.groups, terms);
-
-  Blocks const of_a_request = detail::blocks_per_request(plan.ranks[0].groups, terms, plan.max_model_len);  // D4
-  plan.max_concurrency = static_cast<double>(plan.blocks.count) / static_cast<double>(of_a_request.count);
-  plan.printed_tokens = detail::printed_tokens(plan, terms);
-  if (plan.release == Release::v0) plan.printed_cpu_blocks = {floor_div(options.swap_space.count, plan.bytes_per_block.count)};
-  plan.scheduler_block = detail::scheduler_block(plan.layer_groups, terms);
-  plan.hash_block = detail::hash_block(plan.layer_groups, terms, options);
-  plan.needs_zeroing = detail::needs_zeroing(plan.layer_groups);
+  detail::describe(plan, plan.ranks[plan.tightest_rank].groups, terms, plan.max_model_len, plan.complaints);
+  detail::print(plan, terms, options);
   return plan;
 }
 

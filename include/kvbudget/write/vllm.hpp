@@ -25,6 +25,8 @@ constexpr std::string_view name_of(Refusal refusal) {
       return "pages_do_not_unify";
     case Refusal::layout_without_rule:
       return "layout_without_rule";
+    case Refusal::cannot_auto_fit:
+      return "cannot_auto_fit";
     case Refusal::no_memory:
       return "no_memory";
     case Refusal::not_enough_memory:
@@ -95,11 +97,14 @@ inline std::string why(Plan const& plan) {
       return fmt::format("{}: {}", reason, plan.complaints);
     case Refusal::not_enough_memory:
       return fmt::format(
-          "{}: one request of {} needs {} GiB of KV cache, {} GiB are available without the null block; the longest that fits is {}; raise "
-          "gpu_memory_utilization, or lower max_model_len",
+          "{}: one request of {} needs {} GiB of KV cache, {} GiB are available without the null block; the longest that fits is {}; give the "
+          "cache more memory, or lower max_model_len",
           reason, plan.max_model_len, python_gib(plan.needed), python_gib(plan.available), plan.longest_that_fits);
     case Refusal::no_memory:
-      return fmt::format("{}: nothing is left for the cache beside its null block; raise gpu_memory_utilization", reason);
+      return fmt::format("{}: nothing is left for the cache beside its null block; give it more memory", reason);
+    case Refusal::cannot_auto_fit:
+      return fmt::format("{}: one token needs {} GiB of KV cache, {} GiB are available without the null block; give the cache more memory", reason,
+                         python_gib(plan.needed), python_gib(plan.available));
     case Refusal::cannot_promote:
       return fmt::format("{}: without the hybrid manager all layers must keep alike, and states or cross attention can't; leave it on", reason);
     case Refusal::windows_differ:
@@ -107,7 +112,10 @@ inline std::string why(Plan const& plan) {
     case Refusal::pages_do_not_unify:
       return fmt::format("{}: a layer's page does not divide the largest, and its backend can't pad it; choose another block size or backend", reason);
     case Refusal::layout_without_rule:
-      return fmt::format("{}: sliding-window latents beside layers of other kinds; no rule says how vLLM groups them", reason);
+      return fmt::format(
+          "{}: no rule says how vLLM groups these layers (sliding-window latents without latents, hidden states alone, a pipeline stage without any cache, "
+          "or states in V0)",
+          reason);
   }
   return reason;
 }

@@ -9,66 +9,11 @@
 #pragma once
 
 #include <kvbudget/size/estimate.hpp>
-#include <kvbudget/size/vllm/layer_spec.hpp>
-
-#include <algorithm>
-#include <vector>
+#include <kvbudget/size/vllm/packed_groups.hpp>
 
 namespace kvbudget::inline v1::vllm {
 
-/// Why vLLM does not start, or why this library does not say what it would do.
-enum class Refusal : std::uint8_t {
-  none,
-  bad_options,          // see Plan::complaints
-  cannot_promote,       // C0: "Failed to promote local KV cache specs to one unified type."
-  windows_differ,       // C0: "All attention layers in the same KV cache group must have the same window size."
-  pages_do_not_unify,   // C5: a page that neither divides the largest nor can be padded
-  layout_without_rule,  // C3 beside layers of other kinds
-  no_memory,            // D6: "No available memory for the cache blocks"
-  not_enough_memory     // D6: one request of max_model_len does not fit
-};
-
-struct Group {
-  std::vector<std::uint32_t> layers{};  // their places in the model, all ranks' layers in a row
-  std::vector<LayerSpec> members{};     // one for each layer where they differ (C2, C3); else one for all
-  bool uniform_type{};                  // C2, C3: a block of this group is a page of every layer
-};
-
-struct Grouping {
-  std::vector<Group> groups{};
-  Refusal refusal{};
-};
-
-/// A group's block in bytes: of one layer, or of all where they differ.
-constexpr Bytes page_bytes(Group const& group) {
-  if (!group.uniform_type) return page_bytes(group.members[0]);
-  Bytes sum{};
-  for (auto const& member : group.members) sum += page_bytes(member);
-  return sum;
-}
-
-/// B7: of layers that differ, the most.
-constexpr Blocks blocks_per_request(Group const& group, RequestTerms const& terms, Tokens length) {
-  Blocks most{};
-  for (auto const& member : group.members) most = max(most, blocks_per_request(member, terms, length));
-  return most;
-}
-
 namespace detail {
-
-using Specs = std::vector<LayerSpec>;
-
-/// Layers by their places: what is grouped.
-struct Layers {
-  std::vector<std::uint32_t> places{};
-  Specs specs{};
-
-  constexpr void push_back(std::uint32_t place, LayerSpec const& spec) {
-    places.push_back(place);
-    specs.push_back(spec);
-  }
-  constexpr std::size_t size() const { return places.size(); }
-};
 
 constexpr bool clash(Tokens a, Tokens b) { return a != Tokens{} && b != Tokens{} && a != b; }
 
@@ -89,15 +34,13 @@ constexpr bool all_mergeable(Specs const& specs) {
 
 /// C0: full attention that remembers two different windows is not merely unmergeable, it stops vLLM.
 constexpr bool windows_differ(Specs const& specs) {
-  if (specs[0].kind != SpecKind::full_attention) return false;
+  bool const all_full = std::all_of(specs.begin(), specs.end(), [](auto const& spec) { return base_of(spec.kind) == BaseKind::full; });
+  if (specs[0].kind != SpecKind::full_attention || !all_full) return false;
   Tokens window{}, chunk{};
   for (auto const& spec : specs) {
-    if (base_of(spec.kind) != BaseKind::full) return false;
-  }
-  for (auto const& spec : specs) {
     if (clash(window, spec.window) || clash(chunk, spec.chunk)) return true;
-    if (spec.window != Tokens{}) window = spec.window;
-    if (spec.chunk != Tokens{}) chunk = spec.chunk;
+    window = max(window, spec.window);
+    chunk = max(chunk, spec.chunk);
   }
   return false;
 }
@@ -161,99 +104,6 @@ constexpr Refusal disable_hybrid_manager(Specs& specs) {
   }
   if (windows_differ(specs)) return Refusal::windows_differ;
   return all_mergeable(specs) || uniform_type(specs) ? Refusal::none : Refusal::cannot_promote;
-}
-
-constexpr bool one_page_size(Specs const& specs) {
-  return std::all_of(specs.begin(), specs.end(), [&](auto const& spec) { return page_bytes(spec) == page_bytes(specs[0]); });
-}
-
-constexpr bool is_packed_layout(Specs const& specs) {
-  return std::any_of(specs.begin(), specs.end(), [](auto const& spec) { return spec.kind == SpecKind::sliding_window_mla; }) && !one_page_size(specs);
-}
-
-/// C3: layers by their page size, in first-seen order.
-constexpr std::vector<Layers> by_page_size(Layers const& layers) {
-  std::vector<Layers> classes;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    auto known = std::find_if(classes.begin(), classes.end(), [&](auto const& one) { return page_bytes(one.specs[0]) == page_bytes(layers.specs[i]); });
-    if (known == classes.end()) known = classes.insert(known, Layers{});
-    known->push_back(layers.places[i], layers.specs[i]);
-  }
-  return classes;
-}
-
-/// C3: a layer of each page size makes a tuple; as many as the most frequent size has layers.
-constexpr std::uint64_t tuples_in(Specs const& specs) {
-  Layers layers;
-  for (auto const& spec : specs) layers.push_back(0, spec);
-  std::uint64_t most = 0;
-  for (auto const& one : by_page_size(layers)) most = std::max<std::uint64_t>(most, one.size());
-  return most;
-}
-
-/// C3: the number of tuples a group should have: that which pads least, the larger of two that pad alike.
-constexpr std::uint64_t tuples_per_group(std::vector<std::uint64_t> const& counts) {
-  std::uint64_t best = counts[0], least = saturated_count;
-  for (std::uint64_t tuples = counts[0]; tuples <= *std::max_element(counts.begin(), counts.end()); ++tuples) {
-    std::uint64_t padding = 0;
-    for (auto const count : counts) padding += ceil_div(count, tuples) * tuples - count;
-    if (padding <= least) {
-      least = padding;
-      best = tuples;
-    }
-  }
-  return best;
-}
-
-/// C3: sliding layers of one block and window.
-constexpr std::vector<Layers> by_block_and_window(Layers const& layers) {
-  std::vector<Layers> classes;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    auto const& spec = layers.specs[i];
-    if (spec.kind != SpecKind::sliding_window_mla) continue;
-    auto known =
-        std::find_if(classes.begin(), classes.end(), [&](auto const& one) { return one.specs[0].block == spec.block && one.specs[0].window == spec.window; });
-    if (known == classes.end()) known = classes.insert(known, Layers{});
-    known->push_back(layers.places[i], spec);
-  }
-  return classes;
-}
-
-/// C3: every n-th tuple, from the first.
-constexpr Group strided_tuples(std::vector<Layers> const& classes, std::size_t first, std::size_t n) {
-  Group group{.uniform_type = true};
-  for (std::size_t i = first; i < classes[0].size(); i += n)
-    for (auto const& one : classes) {
-      group.layers.push_back(one.places[i]);
-      group.members.push_back(one.specs[i]);
-    }
-  return group;
-}
-
-/// C3: DeepSeek-V4. Group 0 is all the MLA layers.
-constexpr Grouping packed_groups(Layers const& layers) {
-  Group mla{.uniform_type = true};
-  auto const sliding = by_block_and_window(layers);
-  std::size_t covered = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers.specs[i].kind != SpecKind::mla) continue;
-    mla.layers.push_back(layers.places[i]);
-    mla.members.push_back(layers.specs[i]);
-  }
-  std::vector<std::uint64_t> counts{tuples_in(mla.members)};
-  for (auto const& one : sliding) {
-    counts.push_back(tuples_in(one.specs));
-    for (auto const& size : by_page_size(one)) covered += size.size() == counts.back() ? size.size() : 0;
-  }
-  if (mla.layers.empty() || mla.layers.size() + covered != layers.size()) return {.refusal = Refusal::layout_without_rule};
-  std::uint64_t const tuples = tuples_per_group(counts);
-  Grouping grouping{.groups = {mla}};
-  for (auto const& one : sliding) {
-    auto const classes = by_page_size(one);
-    std::uint64_t const n = ceil_div(classes[0].size(), tuples);
-    for (std::uint64_t i = 0; i < n; ++i) grouping.groups.push_back(strided_tuples(classes, i, n));
-  }
-  return grouping;
 }
 
 /// C5: every page as large as the largest: a state's padded, attention's block multiplied, else padded where the backend allows it.

@@ -57,6 +57,7 @@ enum class MambaMode : std::uint8_t {
 struct StateTensor {
   std::uint64_t elements{};
   Element element{};
+  std::uint64_t rows{};  // its first dimension: states of one size and different shapes do not merge
 
   friend constexpr bool operator==(StateTensor const&, StateTensor const&) = default;
 };
@@ -78,6 +79,8 @@ struct LayerSpec {
   Tokens window{};
   Tokens extra_retained{};  // B2, multi-module MTP
   Tokens chunk{};
+  Tokens rswa_window{};  // sized like full attention all the same (B1)
+  Tokens encoder{};      // tokens of the encoder that cross attention holds; 0: as many as it reserves (B6)
   InplaceVector<StateTensor, 4> states{};
   std::uint32_t speculative_blocks{};
   MambaMode mamba_mode{};

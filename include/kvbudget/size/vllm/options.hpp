@@ -30,11 +30,12 @@ struct Options {
   bool async_scheduling{true};
   bool v2_model_runner{};  // matters to B4 where pipeline_parallel > 1
   bool enable_prefix_caching{true};
-  std::optional<MambaMode> mamba_cache_mode{};  // none given: align with prefix caching, none without (B5)
-  Tokens mamba_chunk{64};                       // of the model's kernels; matters where every block keeps a state (C6)
+  std::optional<MambaMode> mamba_cache_mode{};     // none given: align with prefix caching, none without (B5)
+  std::optional<Element> mamba_cache_dtype{};      // of the convolutions' states; none given: the model's (A10)
+  std::optional<Element> mamba_ssm_cache_dtype{};  // of the recurrent ones
+  Tokens mamba_chunk{64};                          // of the model's kernels; matters where every block keeps a state (C6)
   std::uint32_t num_speculative_tokens{};
   bool multi_module_mtp{};                         // B2: windows keep num_speculative_tokens - 1 more
-  bool speculative_convolution{true};              // A10: the convolution's state keeps the speculative tokens, too
   bool disable_hybrid_kv_cache_manager{};          // C0
   bool allow_chunked_local_with_hybrid_manager{};  // VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE (C0)
   std::optional<Blocks> num_gpu_blocks_override{};
@@ -53,9 +54,12 @@ constexpr Complaints check(Options const& options) {
   };
   if (options.max_model_len == Tokens{} || options.max_model_len >= Tokens{std::uint64_t{1} << 40})
     complain(".max_model_len", options.max_model_len.count, "1 token or more", "give --max-model-len, for example the model's context");
-  if (options.tensor_parallel == 0) complain(".tensor_parallel", 0, "1 rank or more", "give 1 for no tensor parallelism");
-  if (options.pipeline_parallel == 0) complain(".pipeline_parallel", 0, "1 stage or more", "give 1 for no pipeline parallelism");
-  if (options.decode_context_parallel == 0 || (options.tensor_parallel != 0 && options.tensor_parallel % options.decode_context_parallel != 0))
+  if (options.tensor_parallel == 0 || options.tensor_parallel > 65'535)
+    complain(".tensor_parallel", options.tensor_parallel, "1 to 65535 ranks", "give 1 for no tensor parallelism");
+  if (options.pipeline_parallel == 0 || options.pipeline_parallel > 65'535)
+    complain(".pipeline_parallel", options.pipeline_parallel, "1 stage or more", "give 1 for no pipeline parallelism");
+  if (options.decode_context_parallel == 0 || options.decode_context_parallel > 65'535 ||
+      (options.tensor_parallel != 0 && options.tensor_parallel % options.decode_context_parallel != 0))
     complain(".decode_context_parallel", options.decode_context_parallel, "a divisor of the tensor-parallel ranks", "give 1 for none");
   if (options.block_size > Tokens{1 << 20}) complain(".block_size", options.block_size.count, "at most 1048576 tokens", "leave it out, or give 16");
   if (options.kernel_block == Tokens{} || options.kernel_block > Tokens{1 << 20})
@@ -65,8 +69,9 @@ constexpr Complaints check(Options const& options) {
   if (options.max_num_batched_tokens == Tokens{})
     complain(".max_num_batched_tokens", 0, "1 token or more", "give --max-num-batched-tokens: a window's size depends on it");
   if (options.num_speculative_tokens > 1'024) complain(".num_speculative_tokens", options.num_speculative_tokens, "at most 1024", "lower it");
-  if (options.num_gpu_blocks_override && *options.num_gpu_blocks_override == Blocks{})
-    complain(".num_gpu_blocks_override", 0, "1 block or more", "leave it out to size the cache by memory");
+  if (options.num_gpu_blocks_override && (*options.num_gpu_blocks_override == Blocks{} || options.num_gpu_blocks_override->count >> 40 != 0))
+    complain(".num_gpu_blocks_override", options.num_gpu_blocks_override->count, "1 to 2^40 blocks", "leave it out to size the cache by memory");
+  if (options.max_num_seqs == 0) complain(".max_num_seqs", 0, "1 request or more", "give --max-num-seqs, or leave it out");
   return complaints;
 }
 
