@@ -227,9 +227,9 @@ TEST_CASE("what the library prints as TensorRT-LLM's lines is read back") {
 
 TEST_CASE("a known line that cannot be read is reported with its number, never skipped") {
   for (std::string const line :
-       {"GPU KV cache size: many tokens", "GPU KV cache size: 12,34 tokens", "Available KV cache memory: 12.20 furlongs", "Available KV cache memory: - GiB",
-        "# GPU blocks: 507, # CPU blocks: x", "KV Cache is allocated. #tokens: none, K size: 1.00 GB, V size: 1.00 GB", "Number of tokens per block: 3.5",
-        "max_total_num_tokens=10, max_running_requests=16, context_len=None"}) {
+       {"GPU KV cache size: many tokens", "GPU KV cache size: 12,34 tokens", "GPU KV cache size: 1,2345 tokens", "Available KV cache memory: 12.20 furlongs",
+        "Available KV cache memory: - GiB", "# GPU blocks: 507, # CPU blocks: x", "KV Cache is allocated. #tokens: none, K size: 1.00 GB, V size: 1.00 GB",
+        "Number of tokens per block: 3.5", "max_total_num_tokens=10, max_running_requests=16, context_len=None"}) {
     INFO(line);
     auto const log = read::runtime_log_text("noise\n" + line + "\nnoise\n");
     REQUIRE(log.lines.empty());
@@ -255,6 +255,7 @@ TEST_CASE("separators stand between groups of three digits, and nowhere else") {
   REQUIRE(counts(read::runtime_log_text("# GPU blocks: 1,507, # CPU blocks: 102"), Quantity::blocks) == Counts{1'507});
   REQUIRE(counts(read::runtime_log_text("max_total_num_tokens=405784,123"), Quantity::tokens) == Counts{405'784});
   REQUIRE(counts(read::runtime_log_text("GPU KV cache size: 1,234,567 tokens"), Quantity::tokens) == Counts{1'234'567});
+  REQUIRE(read::runtime_log_text("1,23 is the profiled max_total_token_num with the mem_fraction 0.9").lines.empty());
 }
 
 TEST_CASE("a file is read like a text, and one that says nothing is refused") {

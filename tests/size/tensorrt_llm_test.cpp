@@ -137,13 +137,15 @@ TEST_CASE("an encoder's keys and values have a part of the memory, and a pool") 
 }
 
 TEST_CASE("ranks agree on the fewest blocks, and ranks with other windows are refused") {
-  tensorrt_llm::Plan const ranks[]{tensorrt_llm::plan(gemma3_27b, 30_GiB, short_of(8'192_tokens)),
-                                   tensorrt_llm::plan(gemma3_27b, 20_GiB, short_of(8'192_tokens))};
+  auto const of = [](Bytes free, Bytes host) { return tensorrt_llm::plan(gemma3_27b, free, {.max_sequence_length = 8'192_tokens, .host_cache = host}); };
+  tensorrt_llm::Plan const ranks[]{of(30_GiB, 4_GiB), of(20_GiB, 2_GiB)};
   auto const both = tensorrt_llm::agreed(ranks);
   REQUIRE(both.blocks == ranks[1].blocks);
   REQUIRE(both.trail.blocks() == both.blocks);
   REQUIRE(both.pool_at(1).blocks == ranks[1].pool_at(1).blocks);
   REQUIRE(both.printed_tokens == ranks[1].printed_tokens);
+  REQUIRE(ranks[1].windows[0].secondary < ranks[0].windows[0].secondary);
+  REQUIRE(both.windows[0].secondary == ranks[1].windows[0].secondary);
   tensorrt_llm::Plan const uneven[]{ranks[0], tensorrt_llm::plan(llama_8b, 20_GiB, short_of(8'192_tokens))};
   REQUIRE(complains_about(tensorrt_llm::agreed(uneven).complaints, ".windows"));
   REQUIRE(tensorrt_llm::agreed({}).refused());

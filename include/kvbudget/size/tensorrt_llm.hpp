@@ -241,7 +241,7 @@ constexpr void size_window(WindowPlan& of, Bytes bytes, Options const& options, 
   trail.at_most("max_tokens", options.max_tokens.count);
   of.tokens = {trail.result()};
   trail.divide_up("tokens per block", options.tokens_per_block.count, Unit::tokens, Unit::blocks);
-  of.primary = trail.blocks();
+  of.primary = primary_blocks(of.tokens, options);  // as the trail says
 }
 
 constexpr Trail begin(Bytes free, Options const& options, bool for_encoder) {
