@@ -330,6 +330,88 @@ TEST_CASE("a release says how tokens are printed, not how many blocks there are"
   REQUIRE(vllm::log_lines(vllm::plan(catalog::llama_3_1_8b, 64_GiB, options))[0] == "# GPU blocks: 32768, # CPU blocks: 2048");
 }
 
+TEST_CASE("V0 keeps every token of every layer in one pool, and divides tokens by the length") {
+  vllm::Options options{.max_model_len = 8'192_tokens, .tensor_parallel = 2, .release = vllm::Release::v0};
+  REQUIRE(vllm::log_lines(vllm::plan(catalog::gemma_3_27b, 30_GiB, options))[0] == "# GPU blocks: 7927, # CPU blocks: 1057");
+  REQUIRE(vllm::plan(qwen3_next, 30_GiB, options).refusal == vllm::Refusal::layout_without_rule);
+  options = {.max_model_len = 100_tokens, .release = vllm::Release::v0};
+  REQUIRE(vllm::log_lines(vllm::plan(catalog::llama_3_1_8b, 16_GiB, options))[1] == "Maximum concurrency for 100 tokens per request: 1310.72x");
+}
+
+TEST_CASE("a state that every block keeps is held once for every block") {
+  auto const plan = vllm::plan(qwen3_next, 20_GiB, {.max_model_len = 32'768_tokens, .tensor_parallel = 4, .mamba_cache_mode = vllm::MambaMode::all});
+  REQUIRE(plan.resident(640_tokens) == 12 * 1'024_B * 640 + 36 * 274'432_B * 2);
+  REQUIRE(plan.reserved(640_tokens) == plan.bytes_per_block * (4 * 2));
+}
+
+TEST_CASE("a draft layer of its own dtype joins the layers it equals") {
+  AttentionShape const gpt_oss{.kv_heads = 8, .head_dim = 64};
+  for (DType const dtype : {bf16, fp8}) {
+    AttentionShape own = gpt_oss;
+    own.key_dtype = own.value_dtype = dtype;
+    CacheSpec const model{.layers = gpt_oss_20b.layers + LayerList{draft(full_attention(own))}, .dtype = bf16};
+    auto const cache = dtype == fp8 ? CacheDType::fp8 : CacheDType::automatic;
+    auto const plan = vllm::plan(model, 30_GiB, {.max_model_len = 131'072_tokens, .kv_cache_dtype = cache, .num_speculative_tokens = 3});
+    REQUIRE(plan.layer_groups.size() == 2);
+    REQUIRE(plan.blocks == (dtype == fp8 ? 151'236_blocks : 75'618_blocks));
+  }
+}
+
+TEST_CASE("each rank keeps a group of a Mamba 2 convolution, and only what keeps drafts grows with them") {
+  StateShape const convolution{.heads = 4'096 + 2 * 256, .width = 3, .dtype = bf16, .groups = 1, .group_heads = 2 * 256};
+  CacheSpec const falcon_h1_3b{.layers = 32 * parallel(full_attention({.kv_heads = 2, .head_dim = 128}),
+                                                       recurrent({.conv = convolution, .state = {.heads = 32, .width = 128 * 256, .dtype = bf16}})),
+                               .dtype = bf16};
+  vllm::Options options{.max_model_len = 4'096_tokens, .tensor_parallel = 2};
+  auto const state_of = [&] { return vllm::state_bytes(vllm::layers_of(falcon_h1_3b, options).stages[0][0]); };
+  REQUIRE(state_of() == Bytes{(4'096 / 2 + 512) * 3 * 2 + 16 * 128 * 256 * 2});
+  options.num_speculative_tokens = 4;
+  REQUIRE(state_of() == Bytes{(4'096 / 2 + 512) * 3 * 2 + 16 * 128 * 256 * 2});
+  REQUIRE(vllm::state_bytes(vllm::layers_of(qwen3_next, options).stages[0][0]) == Bytes{4'096 * 7 * 2 + 16 * 128 * 128 * 2});
+  options.mamba_ssm_cache_dtype = vllm::Element::float32;
+  REQUIRE(vllm::state_bytes(vllm::layers_of(qwen3_next, options).stages[0][0]) == Bytes{4'096 * 7 * 2 + 16 * 128 * 128 * 4});
+}
+
+TEST_CASE("where one layer of latents has an indexer, vLLM keeps one for every layer") {
+  Layer const latent = latent_attention({.latent = 512, .rope = 64});
+  CacheSpec const glm{.layers = LayerList{{3 * with_indexer(latent, 128), 75 * latent}}, .dtype = bf16};
+  REQUIRE(vllm::plan(glm, 40_GiB, {.max_model_len = 131'072_tokens, .tensor_parallel = 8}).bytes_per_block == 78 * 64 * (1'152_B + 132_B));
+  REQUIRE(vllm::plan(glm, 40_GiB, {.max_model_len = 131'072_tokens, .kv_cache_dtype = CacheDType::fp8}).bytes_per_block == 78 * 64 * (656_B + 132_B));
+}
+
+TEST_CASE("cross attention holds what the encoder gives, and reserves what a step may give it") {
+  CacheSpec const whisper{
+      .layers = cycle(64, {full_attention({.kv_heads = 20, .head_dim = 64}), cross_attention({.kv_heads = 20, .head_dim = 64}, 1'500_tokens)}), .dtype = bf16};
+  auto const plan = vllm::plan(whisper, 10_GiB, {.max_model_len = 448_tokens, .enable_prefix_caching = false});
+  REQUIRE(plan.resident(448_tokens) == kv_bytes(whisper, 448_tokens));
+}
+
+TEST_CASE("chunks turn the hybrid manager off, and drafts do so even where they are allowed beside it") {
+  vllm::Options options{.max_model_len = 1'048'576_tokens, .tensor_parallel = 8, .allow_chunked_local_with_hybrid_manager = true};
+  REQUIRE(vllm::plan(catalog::llama_4_scout, 60_GiB, options).layer_groups.size() == 4);
+  options.num_speculative_tokens = 3;
+  REQUIRE(vllm::plan(catalog::llama_4_scout, 60_GiB, options).layer_groups.size() == 1);
+}
+
+TEST_CASE("auto-fit that fits not one token, and a stage without any cache, are refused on the rank that causes it") {
+  auto const no_token = vllm::plan(catalog::llama_3_1_8b, std::vector{10_GiB, 1_MiB}, {.max_model_len = 100_tokens, .auto_fit = true, .pipeline_parallel = 2});
+  REQUIRE(no_token.refusal == vllm::Refusal::cannot_auto_fit);
+  REQUIRE(no_token.refused_rank == 1);
+  REQUIRE(no_token.needed == 1_MiB);
+  CacheSpec const half{.layers = LayerList{{10 * full_attention(gqa8), 10 * no_cache()}}, .dtype = bf16};
+  REQUIRE(vllm::plan(half, 10_GiB, {.max_model_len = 100_tokens, .pipeline_parallel = 2}).refusal == vllm::Refusal::layout_without_rule);
+}
+
+TEST_CASE("a group of several blocks needs as many as the layer that needs most") {
+  auto const latent = [](std::uint64_t block) {
+    return vllm::LayerSpec{.kind = vllm::SpecKind::mla, .block = Tokens{block}, .head_size = 576, .compress_ratio = 4};
+  };
+  vllm::LayerSpec const sliding{.kind = vllm::SpecKind::sliding_window_mla, .block = 64_tokens, .head_size = 512, .window = 128_tokens};
+  auto const plan = vllm::plan({{.layers = {latent(256), latent(64), sliding, sliding}, .available = 1_GiB}}, {.max_model_len = 32'768_tokens});
+  REQUIRE(plan.blocks_per_request(32'768_tokens) == Blocks{512 + 2 * ((127 + 16'384 + 63) / 64 + 1)});  // two sliding groups
+  REQUIRE(plan.layers_left_out == 0);
+}
+
 TEST_CASE("the bytes for the cache are what profiling leaves, or what kv_cache_memory_bytes says") {
   Trail trail;
   vllm::Memory const memory{.total = 80_GiB, .weights = 16_GiB, .activations = 2_GiB, .cuda_graphs = 1_GiB};
