@@ -7,6 +7,8 @@
 //   kvbudget_estimate config.json --context 8192 --blocks 27441 --block-size 16        the figure a running server printed
 #include "command_line.hpp"
 #include "estimate/compare.hpp"
+#include "estimate/llama_cpp.hpp"
+#include "estimate/tensorrt_llm.hpp"
 #include "estimate/vllm.hpp"
 
 #include <kvbudget/kvbudget.hpp>
@@ -260,7 +262,7 @@ void print(Options const& options, Estimate const& estimate) {
 }
 
 /// Whose own rules --runtime and --compare know.
-std::vector<example::Runtime> runtimes() { return {example::vllm_runtime()}; }
+std::vector<example::Runtime> runtimes() { return {example::vllm_runtime(), example::tensorrt_llm_runtime(), example::llama_cpp_runtime()}; }
 
 }  // namespace
 

@@ -125,6 +125,7 @@ inline int compare_main(std::vector<Runtime> const& runtimes, int argc, char** a
     fmt::print("{} ({}): requests of {}, {} for the cache on each of {}\n\n", question.model, model.source, context, available,
                kvbudget::write::counted(question.tensor, "rank", "ranks"));
     print(rows);
+    if (question.tensor > 1) fmt::print("llama.cpp splits whole layers over its devices: its bytes are those of all of them together\n");
     fmt::print("\nwhat tensor parallelism replicates: a request's bytes on all ranks together\n");
     for (auto const& one : copies)
       fmt::print("{:>4} {:<6} {:>12}  x{:.2f}\n", one.tensor, one.tensor == 1 ? "rank" : "ranks", fmt::format("{:.1MiB}", one.on_all), one.copies);

@@ -52,6 +52,17 @@ struct Runtime {
   std::function<Report(kvbudget::read::Model const&, Question const&, std::string const& dtype)> with_dtype{};
 };
 
+/// A word of a list, or an error that names the list.
+template <class Value>
+Value chosen(std::string const& option, std::string const& told, std::vector<std::pair<std::string, Value>> const& values) {
+  std::string accepted;
+  for (auto const& [name, value] : values) {
+    if (name == told) return value;
+    accepted += (accepted.empty() ? "" : ", ") + name;
+  }
+  throw kvbudget::read::Error{{"", option, told, accepted, "choose one of them"}};
+}
+
 /// The name behind `--runtime`, or empty: which flags there are depends on it.
 inline std::string runtime_named(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -121,14 +132,14 @@ inline void print(Report const& report) {
 inline Json to_json(std::string const& runtime, Question const& question, Report const& report) {
   Json json{{"runtime", runtime}, {"model", question.model}, {"context", report.context}, {"starts", report.refusal.empty()}};
   if (!report.refusal.empty()) json["refusal"] = report.refusal;
-  json["plan"] = report.plan;
   auto const capacity = report.plan.at(report.context);
-  json["capacity"] = capacity;
+  json["plan"] = report.refusal.empty() ? Json(report.plan) : Json(nullptr);
+  json["capacity"] = report.refusal.empty() ? Json(capacity) : Json(nullptr);
   json["requests"] = capacity.requests;
   json["budget_steps"] = Json::array();
   for (auto const& steps : report.steps)
     for (auto const& step : steps.steps) json["budget_steps"].push_back(step);
-  json["capacity_steps"] = capacity.trail;
+  json["capacity_steps"] = report.refusal.empty() ? Json(capacity.trail) : Json::array();
   json["printed"] = report.log;
   json["figures"] = report.figures;
   json["notes"] = report.notes;
@@ -138,14 +149,14 @@ inline Json to_json(std::string const& runtime, Question const& question, Report
 inline void add_question(CLI::App& app, Question& question, std::string& runtime) {
   app.add_option("MODEL", question.model, "a config.json, a GGUF file, a folder with one, or a catalog name")->required();
   app.add_option("--runtime", runtime, "whose rules: vllm, sglang, tensorrt-llm or llama.cpp")->required();
-  app.add_option("--gpu-memory", question.memory, "of one device, for example 80GiB");
-  app.add_option("--weights", question.weights, "of the whole model; read from the file, or from the index beside it, where it says them");
-  app.add_option("--activations", question.activations, "bytes a rank keeps for them")->capture_default_str();
-  app.add_option("--graphs", question.graphs, "bytes a rank keeps for CUDA graphs")->capture_default_str();
-  app.add_option("--available", question.available, "bytes for one rank's cache, as a log prints them, instead of --gpu-memory");
-  add_whole(app, "--context", question.context, 1, most_tokens, "tokens of one request; the model's context unless told");
-  add_whole(app, "--tp", question.tensor, 1, 65'535, "tensor-parallel ranks");
-  add_whole(app, "--pp", question.pipeline, 1, 64, "pipeline stages");
+  auto* const available = app.add_option("--available", question.available, "bytes for one rank's cache, as a log prints them, instead of --gpu-memory");
+  available->excludes(app.add_option("--gpu-memory", question.memory, "of one device, for example 80GiB"));
+  available->excludes(app.add_option("--weights", question.weights, "of the whole model; read from the file, or from the index beside it, where it says them"));
+  available->excludes(app.add_option("--activations", question.activations, "bytes a rank keeps for them")->capture_default_str());
+  available->excludes(app.add_option("--graphs", question.graphs, "bytes a rank keeps for CUDA graphs")->capture_default_str());
+  add_whole(app, "--context,--max-model-len,--context-length", question.context, 1, most_tokens, "tokens of one request; the model's context unless told");
+  add_whole(app, "--tp,--tensor-parallel-size,--tp-size", question.tensor, 1, 65'535, "tensor-parallel ranks");
+  add_whole(app, "--pp,--pipeline-parallel-size,--pp-size", question.pipeline, 1, 64, "pipeline stages");
   add_whole(app, "--require-requests", question.require_requests, 1, most_tokens, "exit 1 when fewer requests fit");
   app.add_flag("--speculative", question.speculative, "count the MTP or NextN blocks, too");
   app.add_flag("--json", question.json);

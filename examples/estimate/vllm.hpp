@@ -7,36 +7,38 @@
 
 namespace example {
 
-/// A word of a list, or an error that names the list.
-template <class Value>
-Value chosen(std::string const& option, std::string const& told, std::vector<std::pair<std::string, Value>> const& values) {
-  std::string accepted;
-  for (auto const& [name, value] : values) {
-    if (name == told) return value;
-    accepted += (accepted.empty() ? "" : ", ") + name;
-  }
-  throw kvbudget::read::Error{{"", option, told, accepted, "choose one of them"}};
-}
-
 struct VllmFlags {
   kvbudget::vllm::Options options{};
-  std::string utilization = "0.92", kv_cache_memory, kv_cache_dtype = "auto", mamba_mode, release = "current";
-  std::uint64_t blocks_override{};
-  bool sync_scheduling{}, no_prefix_caching{}, auto_fit{};
+  std::string utilization = "0.92", kv_cache_memory, kv_cache_dtype = "auto", mamba_mode, mamba_dtype = "auto", ssm_dtype = "auto", swap = "4GiB",
+              release = "current";
+  std::uint64_t batched_tokens{}, blocks_override{};
+  bool sync_scheduling{}, no_prefix_caching{}, auto_fit{}, no_skip_layers{};
 };
 
 inline void add_vllm_flags(CLI::App& app, VllmFlags& flags) {
   auto& options = flags.options;
-  app.add_option("--gpu-memory-utilization", flags.utilization)->capture_default_str();
-  app.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory, "instead of what profiling leaves");
+  auto* const utilization = app.add_option("--gpu-memory-utilization", flags.utilization)->capture_default_str();
+  auto* const cache_memory = app.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory, "instead of what profiling leaves");
+  app.get_option("--available")->excludes(utilization)->excludes(cache_memory);
+  cache_memory->excludes(utilization);
   app.add_option("--kv-cache-dtype", flags.kv_cache_dtype)->capture_default_str();
   add_whole(app, "--block-size", options.block_size.count, 1, 1'048'576, "the attention backend's unless told");
   add_whole(app, "--kernel-block", options.kernel_block.count, 1, 1'048'576, "the attention backend's smallest block");
-  add_whole(app, "--max-num-batched-tokens", options.max_num_batched_tokens.count, 1, most_tokens, "windows keep what is in flight");
+  add_whole(app, "--max-num-batched-tokens", flags.batched_tokens, 1, most_tokens, "windows keep what is in flight; by --gpu-memory, else 8192, unless told");
   add_whole(app, "--max-num-seqs", options.max_num_seqs, 1, most_tokens, "the limit on running requests");
-  add_whole(app, "--dcp", options.decode_context_parallel, 1, 65'535, "decode context parallelism");
+  add_whole(app, "--dcp,--decode-context-parallel-size", options.decode_context_parallel, 1, 65'535, "decode context parallelism");
   add_whole(app, "--num-speculative-tokens", options.num_speculative_tokens, 1, 1'024, "drafted in a step; --speculative counts the draft's layers");
   add_whole(app, "--num-gpu-blocks-override", flags.blocks_override, 1, most_tokens, "blocks, whatever the memory");
+  add_whole(app, "--max-num-encoder-input-tokens", options.max_num_encoder_input_tokens.count, 1, most_tokens, "what cross attention reserves");
+  add_whole(app, "--prefix-match-unit", options.prefix_match_unit.count, 1, most_tokens, "tokens behind a block hash");
+  add_whole(app, "--mamba-chunk", options.mamba_chunk.count, 1, 1'048'576, "chunk_size of the model's kernels, for --mamba-cache-mode all");
+  app.add_option("--mamba-cache-dtype", flags.mamba_dtype, "of the convolutions' states: auto, bfloat16, float16 or float32")->capture_default_str();
+  app.add_option("--mamba-ssm-cache-dtype", flags.ssm_dtype, "of the recurrent states")->capture_default_str();
+  app.add_option("--swap-space", flags.swap, "of V0, for CPU blocks")->capture_default_str();
+  app.add_flag("--v2-model-runner", options.v2_model_runner, "one more step in flight where --pp is above 1");
+  app.add_flag("--multi-module-mtp", options.multi_module_mtp, "windows keep the drafted tokens but one");
+  app.add_flag("--cross-layers-blocks", options.cross_layers_blocks);
+  app.add_flag("--no-skip-layers", flags.no_skip_layers, "turboquant leaves no layer at the model's dtype");
   app.add_flag("--auto-fit", flags.auto_fit, "--max-model-len auto: the longest that fits, up to --context");
   app.add_flag("--no-async-scheduling", flags.sync_scheduling);
   app.add_flag("--no-enable-prefix-caching", flags.no_prefix_caching);
@@ -44,6 +46,19 @@ inline void add_vllm_flags(CLI::App& app, VllmFlags& flags) {
   app.add_flag("--allow-chunked-local", options.allow_chunked_local_with_hybrid_manager, "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE=1");
   app.add_option("--mamba-cache-mode", flags.mamba_mode, "none, align or all");
   app.add_option("--release", flags.release, "whose form is printed: v0, v1 (up to 0.20.0) or current")->capture_default_str();
+}
+
+inline std::optional<kvbudget::vllm::Element> vllm_state_dtype(std::string const& option, std::string const& told) {
+  using kvbudget::vllm::Element;
+  if (told == "auto") return std::nullopt;
+  return chosen<Element>(option, told, {{"bfloat16", Element::bfloat16}, {"float16", Element::float16}, {"float32", Element::float32}});
+}
+
+/// B4: vLLM's own default goes by the device.
+inline Tokens vllm_batched_tokens(VllmFlags const& flags, Question const& question) {
+  if (flags.batched_tokens != 0) return {flags.batched_tokens};
+  if (question.memory.empty()) return Tokens{8'192};
+  return kvbudget::vllm::default_max_num_batched_tokens(kvbudget::read::bytes(question.memory, "--gpu-memory"), false, true);
 }
 
 inline std::vector<std::pair<std::string, kvbudget::vllm::CacheDType>> vllm_dtypes() {
@@ -59,6 +74,11 @@ inline kvbudget::vllm::Options vllm_options(VllmFlags const& flags, Question con
   options.tensor_parallel = question.tensor;
   options.pipeline_parallel = question.pipeline;
   options.auto_fit = flags.auto_fit;
+  options.max_num_batched_tokens = vllm_batched_tokens(flags, question);
+  options.skip_boundary_layers = !flags.no_skip_layers;
+  options.mamba_cache_dtype = vllm_state_dtype("--mamba-cache-dtype", flags.mamba_dtype);
+  options.mamba_ssm_cache_dtype = vllm_state_dtype("--mamba-ssm-cache-dtype", flags.ssm_dtype);
+  options.swap_space = kvbudget::read::bytes(flags.swap, "--swap-space");
   options.async_scheduling = !flags.sync_scheduling;
   options.enable_prefix_caching = !flags.no_prefix_caching;
   options.kv_cache_dtype = chosen("--kv-cache-dtype", flags.kv_cache_dtype, vllm_dtypes());
@@ -114,6 +134,10 @@ inline Report vllm_report(VllmFlags const& flags, kvbudget::read::Model const& m
                     {"hash_block_tokens", plan.hash_block},
                     {"needs_zeroing", plan.needs_zeroing},
                     {"tightest_stage", plan.tightest_rank}};
+  if (!plan.refused())
+    for (auto const& complaint : plan.complaints) report.notes.push_back(fmt::format("{}", complaint));
+  if (plan.layers_left_out != 0) report.notes.push_back(fmt::format("vLLM puts {} layers in no group, and so in no cache (vllm.md C3)", plan.layers_left_out));
+  if (!plan.needed_steps.steps.empty()) report.steps.push_back(plan.needed_steps);
   if (plan.refusal == vllm::Refusal::not_enough_memory)
     report.figures.update({{"needed_bytes", plan.needed}, {"available_bytes", plan.available}, {"longest_that_fits_tokens", plan.longest_that_fits}});
   return report;
