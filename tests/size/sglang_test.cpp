@@ -313,6 +313,7 @@ TEST_CASE("arguments and models that SGLang does not take are complained about b
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .pp_size = 0}), ".pp_size"));
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .post_capture_sizing = true}), ".post_capture_sizing"));
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .speculative_algorithm = sglang::Speculation::eagle}), ".max_running_requests"));
+  REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .chunked_prefill_size = -2}), ".chunked_prefill_size"));
   REQUIRE(complains_about(check(Model{}), ".hidden_layers"));
   REQUIRE_FALSE(sglang::cache_type_named("fp8"));
   auto const plan = sglang::plan(Model{}, h100(1), llama_options);
@@ -391,7 +392,7 @@ TEST_CASE("hostile numbers are refused or saturate, in every layout") {
     o.dcp_size = random() % 4 == 0 ? narrow() : 1;
     o.max_running_requests = maybe(wild());
     o.max_total_tokens = maybe(Tokens{wild()});
-    o.chunked_prefill_size = maybe(static_cast<std::int64_t>(wild()));
+    o.chunked_prefill_size = maybe(random() % 4 != 0 ? std::int64_t{8'192} : static_cast<std::int64_t>(wild()));
     o.disable_radix_cache = random() % 2 == 0;
     o.swa_full_tokens_ratio = share();
     o.swa_eviction_interval = wild();

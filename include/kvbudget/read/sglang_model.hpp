@@ -77,16 +77,16 @@ class SglangReader {
   SglangModel read() {
     SglangModel found{.architecture = architecture()};
     row_ = &sglang_row(found.architecture);
-    if (found.architecture.rfind("Gemma4", 0) == 0) rename_gemma4();
+    if (row_->own_dims_slide) rename_global_dims();
     sglang::Model& m = found.model;
-    read_layers(found.architecture, m);
+    read_layers(m);
     read_heads(m);
-    m.dtype = dtype(found.architecture);
+    m.dtype = dtype();
     m.context = options_.context_length.value_or(context());
     read_latent(m);
     read_sliding(m);
     read_compressed(m);
-    read_sparse(found.architecture, m);
+    read_sparse(m);
     read_states(found.architecture, m);
     if (auto const nextn = small("num_nextn_predict_layers")) m.nextn_layers = static_cast<std::uint32_t>(*nextn);
     found.drafts_itself = row_->drafts_itself;
@@ -148,7 +148,7 @@ class SglangReader {
   }
 
   /// R5. Gemma-4's own values are its sliding layers'; the global_ ones are the full layers'.
-  void rename_gemma4() {
+  void rename_global_dims() {
     auto const move = [&](std::string const& from, std::string const& to) {
       if (json_.contains(from) && !json_[from].is_null()) json_[to] = Json(json_[from]);
     };
@@ -172,13 +172,13 @@ class SglangReader {
   }
 
   /// R4. Layers, and how often the model runs through them.
-  void read_layers(std::string const& name, sglang::Model& m) const {
+  void read_layers(sglang::Model& m) const {
     std::uint64_t layers = 0;
     if (type_ == "nemotron_h")
       layers = nemotron_layers().size();
     else
       layers = text_.count("num_hidden_layers", 1, sglang::most_layers);
-    std::uint64_t const times = name == "IQuestLoopCoderForCausalLM" ? text_.count_if("loop_num", 1, 64).value_or(1) : row_->layers_times;
+    std::uint64_t const times = row_->repeats_loop_num ? text_.count_if("loop_num", 1, 64).value_or(1) : row_->layers_times;
     if (layers * times > sglang::most_layers) throw text_.refuse("num_hidden_layers", Json(layers), "at most 4096 layers in all", "check the file");
     m.hidden_layers = static_cast<std::uint32_t>(layers);
     m.attention_layers = static_cast<std::uint32_t>(layers * times);
@@ -217,10 +217,10 @@ class SglangReader {
   }
 
   /// R8. The dtype that the weights run in.
-  sglang::CacheType dtype(std::string const& name) const {
+  sglang::CacheType dtype() const {
     if (options_.compute_capability < 80) return sglang::CacheType::fp16;
     auto const quantised = top_.object_if("quantization_config");
-    if (name == "GptOssForCausalLM" && quantised && quantised->text_if("quant_method") == "mxfp4") return sglang::CacheType::bf16;
+    if (row_->bf16_when_mxfp4 && quantised && quantised->text_if("quant_method") == "mxfp4") return sglang::CacheType::bf16;
     std::string named;
     for (auto const* fields : {&text_, &top_})
       for (auto const* key : {"dtype", "torch_dtype"})
@@ -324,8 +324,8 @@ class SglangReader {
   }
 
   /// R46. MiniMax-M3.
-  void read_sparse(std::string const& name, sglang::Model& m) const {
-    if (name != "MiniMaxM3SparseForCausalLM" && name != "MiniMaxM3SparseForConditionalGeneration") return;
+  void read_sparse(sglang::Model& m) const {
+    if (!row_->sparse_index) return;
     auto const nested = text_.object_if("sparse_attention_config");
     auto const sparse = nested ? nested : top_.object_if("sparse_attention_config");
     if (!sparse) throw text_.missing("sparse_attention_config", "an object with sparse_attention_freq and sparse_index_dim");

@@ -14,7 +14,7 @@ enum class Refusal : std::uint8_t {
   bad_arguments,        // the complaints say which
   indivisible,          // AssertionError: ranks that do not divide a state (R11)
   pipeline_with_draft,  // AssertionError: PP is not compatible with MTP models
-  bad_page,             // AssertionError: DeepSeek-V4's pages are a multiple of 128 tokens (R45)
+  bad_page,             // AssertionError: DeepSeek-V4's pages have 256 tokens (R45)
   no_state_slots,       // RuntimeError: not enough memory for the states (R33)
   no_memory,            // ValueError: the loaded weights leave nothing under the fraction (R31)
   no_full_tokens,       // RuntimeError: the cap on sliding tokens takes it all (R43)
@@ -204,7 +204,7 @@ constexpr void divide_sliding(Plan& plan) {
 
 constexpr void divide_compressed(Plan& plan) {
   Options const& o = plan.arguments;
-  if (o.page_size.count % 128 != 0) return void(plan.refusal = Refusal::bad_page);
+  if (o.page_size != compressed_page) return void(plan.refusal = Refusal::bad_page);
   plan.compressed = compressed_cell(plan.rank, o);
   plan.cell = plan.compressed.bytes_per_full_token;
   if (!(plan.cell > 0)) return void(plan.refusal = Refusal::nothing_cached);

@@ -201,9 +201,7 @@ constexpr void shape_states(Plan& plan) {
 constexpr void finish_trail(Plan& plan) {
   Trail& steps = plan.trail;
   if (steps.unit() == Unit::bytes) {
-    double const cell = plan.layout == Layout::sliding_capped
-                            ? as_double(plan.sliding.full_per_token.count) * (std::uint64_t{plan.sliding.full_layers} + plan.sliding.draft_layers)
-                            : plan.cell;
+    double const cell = plan.layout == Layout::sliding_capped ? plan.sliding.of_full_layers() : plan.cell;
     steps.multiply("in millionths of a byte", 1'000'000, Unit::number, Unit::number);
     steps.divide_down("millionths of a byte per token", truncated_count(cell * 1e6 + 0.5), Unit::number, Unit::tokens);
   }
