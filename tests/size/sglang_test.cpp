@@ -246,6 +246,26 @@ TEST_CASE("requests of a length side by side are bounded by what each pool of SG
   REQUIRE(v4.at(1_tokens).requests == 256);
 }
 
+TEST_CASE("with chunked prefill off, a prompt must fit in the capped sliding pool at once") {  // OBS-9
+  Options off = gpt_oss_capped;
+  off.chunked_prefill_size = -1;
+  auto const plan = sglang::plan(gpt_oss(24), h100(71'078'772'736), off);
+  REQUIRE(plan.longest_prompt() == 8'223_tokens);
+  REQUIRE(plan.longest_input == 131'066_tokens);
+  REQUIRE(sglang::plan(gpt_oss(24), h100(71'078'772'736), gpt_oss_capped).longest_prompt() == 131'066_tokens);
+}
+
+TEST_CASE("unified pools share one buffer, and each shows all the slots it could have") {
+  Options unified = qwen_options;
+  unified.unified_memory = true;
+  auto const plan = sglang::plan(qwen3_next(), h100(43'589'304'320), unified);
+  REQUIRE(plan.allocated() == 28'217'266'176_B);
+  REQUIRE(plan.stores[0].size == 1'459_tokens);
+  REQUIRE(plan.stores[1].size == 2'296'326_tokens);
+  REQUIRE(plan.allocator_size == 2'294'755_tokens);
+  REQUIRE(plan.tokens == 1'210'075_tokens);
+}
+
 TEST_CASE("what SGLang charges to nobody is counted beside the budget") {
   auto const plan = sglang::plan(llama_8b(), h100(68'866'277'376), llama_options);
   REQUIRE(plan.request_table.bytes() == 1'074'298'896_B);

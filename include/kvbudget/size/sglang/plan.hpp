@@ -88,12 +88,14 @@ struct Plan : CachePlan {
   Tokens allocator_page{};
   std::uint64_t compressor_rows{};  // R45: c128_state_pool_size
   std::vector<Store> stores{};
+  Bytes shared_buffer{};       // of unified memory: all pools are in it
   TableShape request_table{};  // req_to_token, int32
 
   constexpr bool refused() const { return refusal != Refusal::none; }
 
   /// What the pools really take of the device: more or less than the budget, R32, R44, R45, R48, R49.
   constexpr Bytes allocated() const {
+    if (shared_buffer != Bytes{}) return shared_buffer;
     Bytes sum{};
     for (auto const& store : stores) sum += store.allocated();
     return sum;
@@ -103,6 +105,14 @@ struct Plan : CachePlan {
   constexpr Bytes beside_the_budget() const {
     bool const maps = layout == Layout::sliding || layout == Layout::sliding_capped || layout == Layout::compressed;
     return request_table.bytes() + (maps ? Bytes{product(rows_of(pools_agreed.full, arguments.page_size), 8)} : Bytes{});
+  }
+
+  /// R43, OBS-9. The longest prompt that can start. With chunked prefill off it is computed in one piece, which the sliding pool must
+  /// hold; SGLang itself checks longest_input only, and a longer prompt waits for ever.
+  constexpr Tokens longest_prompt() const {
+    bool const in_one_piece = arguments.chunked_prefill_size && *arguments.chunked_prefill_size <= 0;
+    bool const slides = layout == Layout::sliding || layout == Layout::sliding_capped;
+    return in_one_piece && slides ? min(longest_input, pools_agreed.swa) : longest_input;
   }
 
   /// R49. Bytes of states that a stage is charged for and does not hold: of the linear layers of other stages.

@@ -113,6 +113,7 @@ constexpr void unify(Plan& plan) {
   };
   std::uint64_t total = 0;
   for (auto const& store : plan.stores) total = saturating_add(total, product(store.size.count, slot_of(store)));
+  plan.shared_buffer = Bytes{total};
   for (auto& store : plan.stores) {
     std::uint64_t const slots = floor_div(total, slot_of(store));
     for (auto& buffer : store.buffers) buffer.shape[0] = floor_div(slots, store.kind == StoreKind::states ? 1 : store.page.count);
