@@ -1,7 +1,7 @@
 // A Hugging Face config.json as SGLang takes it, which is not always as it is meant (facts: sglang.md R1-R11).
 //
 //   auto const model = kvbudget::read::sglang_model("Qwen3-Next-80B-A3B-Instruct/config.json");
-//   kvbudget::sglang::plan(model.model, {pre, post}, {.mem_fraction_static = 0.803, .tp_size = 4});
+//   kvbudget::sglang::plan(model.model, {pre, post}, {.mem_fraction_static = 0.819, .tp_size = 4});
 // Gemma-3's window is sized as full attention, Jamba's states as attention, Gemma-3n's shared layers as their own: what a row of
 // sglang_architectures.hpp does not say, SGLang does not credit.
 #pragma once
