@@ -158,3 +158,41 @@ TEST_CASE("what is not understood is refused with its field") {
   REQUIRE(refusal(with(llama(), {{"rope_scaling", {{"factor", "two"}}}})).field == "rope_scaling.factor");
   REQUIRE(refusal(Json::array()).accepted == "a JSON object");
 }
+
+TEST_CASE("whatever a field holds, a config is read and planned, or refused") {
+  Json const types = {"sliding_attention", "full_attention"};
+  Json const nemotron{{"hybrid_override_pattern", "M*"}, {"mamba_num_heads", 8}, {"mamba_head_dim", 64}, {"n_groups", 8},
+                      {"ssm_state_size", 128},           {"conv_kernel", 4}};
+  Json const kimi{{"kv_lora_rank", 512},
+                  {"qk_rope_head_dim", 64},
+                  {"linear_attn_config", {{"kda_layers", {1}}, {"num_heads", 32}, {"head_dim", 128}, {"short_conv_kernel_size", 4}}}};
+  Json const v4{{"head_dim", 512}, {"qk_rope_head_dim", 64}, {"index_head_dim", 128}, {"sliding_window", 128}, {"compress_ratios", {0, 4, 128, 4}}};
+  std::vector<Json> const configs{
+      llama(),
+      with(llama(), {{"architectures", {"GptOssForCausalLM"}}, {"num_hidden_layers", 2}, {"sliding_window", 128}, {"layer_types", types}}),
+      with(with(llama(), nemotron), {{"architectures", {"NemotronHForCausalLM"}}, {"model_type", "nemotron_h"}}),
+      with(with(llama(), kimi), {{"architectures", {"KimiLinearForCausalLM"}}, {"num_hidden_layers", 2}}),
+      with(with(llama(), v4), {{"architectures", {"DeepseekV4ForCausalLM"}}, {"num_hidden_layers", 4}}),
+  };
+  Json const values{nullptr,        -1,  0, 1, 4'294'967'295U, 18'446'744'073'709'551'615U, 1e300, 0.5, "x", Json::array(), {-1, "y", 5'000'000'000},
+                    Json::object(), true};
+  std::size_t planned = 0, refused = 0;
+  for (auto const& config : configs)
+    for (auto const& item : config.items())
+      for (auto const& value : values) {
+        Json const changed = with(config, {{item.key(), value}});
+        auto const found = read::attempt([&] { return read::sglang_model(changed, "config.json"); });
+        if (!found) {
+          ++refused;
+          REQUIRE_FALSE(found.refusal().accepted.empty());
+          continue;
+        }
+        sglang::Options const options{
+            .mem_fraction_static = 0.9, .page_size = found->model.compressed ? 256_tokens : 16_tokens, .tp_size = 2, .max_running_requests = 8};
+        auto const plan = sglang::plan(found->model, {80_GiB, 70_GiB}, options);
+        REQUIRE(plan.refused() == (plan.blocks == 0_blocks));
+        ++planned;
+      }
+  REQUIRE(planned > 100);
+  REQUIRE(refused > 200);
+}

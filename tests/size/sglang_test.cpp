@@ -246,6 +246,26 @@ TEST_CASE("requests of a length side by side are bounded by what each pool of SG
   REQUIRE(v4.at(1_tokens).requests == 256);
 }
 
+TEST_CASE("with chunked prefill off, a prompt must fit in the capped sliding pool at once") {  // OBS-9
+  Options off = gpt_oss_capped;
+  off.chunked_prefill_size = -1;
+  auto const plan = sglang::plan(gpt_oss(24), h100(71'078'772'736), off);
+  REQUIRE(plan.longest_prompt() == 8'223_tokens);
+  REQUIRE(plan.longest_input == 131'066_tokens);
+  REQUIRE(sglang::plan(gpt_oss(24), h100(71'078'772'736), gpt_oss_capped).longest_prompt() == 131'066_tokens);
+}
+
+TEST_CASE("unified pools share one buffer, and each shows all the slots it could have") {
+  Options unified = qwen_options;
+  unified.unified_memory = true;
+  auto const plan = sglang::plan(qwen3_next(), h100(43'589'304'320), unified);
+  REQUIRE(plan.allocated() == 28'217'266'176_B);
+  REQUIRE(plan.stores[0].size == 1'459_tokens);
+  REQUIRE(plan.stores[1].size == 2'296'326_tokens);
+  REQUIRE(plan.allocator_size == 2'294'755_tokens);
+  REQUIRE(plan.tokens == 1'210'075_tokens);
+}
+
 TEST_CASE("what SGLang charges to nobody is counted beside the budget") {
   auto const plan = sglang::plan(llama_8b(), h100(68'866'277'376), llama_options);
   REQUIRE(plan.request_table.bytes() == 1'074'298'896_B);
@@ -313,6 +333,7 @@ TEST_CASE("arguments and models that SGLang does not take are complained about b
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .pp_size = 0}), ".pp_size"));
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .post_capture_sizing = true}), ".post_capture_sizing"));
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .speculative_algorithm = sglang::Speculation::eagle}), ".max_running_requests"));
+  REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .chunked_prefill_size = -2}), ".chunked_prefill_size"));
   REQUIRE(complains_about(check(Model{}), ".hidden_layers"));
   REQUIRE_FALSE(sglang::cache_type_named("fp8"));
   auto const plan = sglang::plan(Model{}, h100(1), llama_options);
@@ -391,7 +412,7 @@ TEST_CASE("hostile numbers are refused or saturate, in every layout") {
     o.dcp_size = random() % 4 == 0 ? narrow() : 1;
     o.max_running_requests = maybe(wild());
     o.max_total_tokens = maybe(Tokens{wild()});
-    o.chunked_prefill_size = maybe(static_cast<std::int64_t>(wild()));
+    o.chunked_prefill_size = maybe(random() % 4 != 0 ? std::int64_t{8'192} : static_cast<std::int64_t>(wild()));
     o.disable_radix_cache = random() % 2 == 0;
     o.swa_full_tokens_ratio = share();
     o.swa_eviction_interval = wild();

@@ -31,6 +31,10 @@ struct SglangArchitecture {
   bool needs_window{};  // slides only where the file names a window
   bool own_sliding_shape{};
   bool compressed{};
+  bool own_dims_slide{};    // the file's own heads and dims are the sliding layers'; the global_ ones the full layers' (R5)
+  bool sparse_index{};      // an index cache beside keys and values (R46)
+  bool bf16_when_mxfp4{};   // R8
+  bool repeats_loop_num{};  // runs its layers loop_num times (R4)
   SglangStates states{};
   bool ignores_state_dtype{};       // of the file (R11)
   std::uint32_t layers_times{1};    // R4
@@ -65,7 +69,7 @@ inline constexpr SglangArchitecture sglang_architectures[] = {
     {.name = "BailingMoeForCausalLMNextN", .latent = SglangLatent::yes, .head_dim = 256},
     // a pool of their own for sliding layers
     {.name = "Llama4ForConditionalGeneration", .sliding = SglangSliding::three_of_four},
-    {.name = "GptOssForCausalLM", .sliding = SglangSliding::by_layer_types},
+    {.name = "GptOssForCausalLM", .sliding = SglangSliding::by_layer_types, .bf16_when_mxfp4 = true},
     {.name = "MiMoV2ForCausalLM", .sliding = SglangSliding::by_pattern, .own_sliding_shape = true},
     {.name = "MiMoV2FlashForCausalLM", .sliding = SglangSliding::by_pattern, .own_sliding_shape = true},
     {.name = "MiMoV2MTP", .sliding = SglangSliding::first_layer, .own_sliding_shape = true},
@@ -74,9 +78,9 @@ inline constexpr SglangArchitecture sglang_architectures[] = {
     {.name = "Step3p7ForConditionalGeneration", .sliding = SglangSliding::by_layer_types_of_the_layers},
     {.name = "LagunaForCausalLM", .sliding = SglangSliding::by_layer_types, .needs_window = true},
     {.name = "UnlimitedOCRForCausalLM", .sliding = SglangSliding::all_layers},
-    {.name = "Gemma4ForCausalLM", .sliding = SglangSliding::by_layer_types, .own_sliding_shape = true},
-    {.name = "Gemma4ForConditionalGeneration", .sliding = SglangSliding::by_layer_types, .own_sliding_shape = true},
-    {.name = "Gemma4UnifiedForConditionalGeneration", .sliding = SglangSliding::by_layer_types, .own_sliding_shape = true},
+    {.name = "Gemma4ForCausalLM", .sliding = SglangSliding::by_layer_types, .own_sliding_shape = true, .own_dims_slide = true},
+    {.name = "Gemma4ForConditionalGeneration", .sliding = SglangSliding::by_layer_types, .own_sliding_shape = true, .own_dims_slide = true},
+    {.name = "Gemma4UnifiedForConditionalGeneration", .sliding = SglangSliding::by_layer_types, .own_sliding_shape = true, .own_dims_slide = true},
     // compressed entries behind a window
     {.name = "DeepseekV4ForCausalLM", .compressed = true, .layers_as_draft = 1, .drafts_itself = true},
     {.name = "DeepseekV4ForCausalLMNextN", .compressed = true},
@@ -96,6 +100,9 @@ inline constexpr SglangArchitecture sglang_architectures[] = {
     {.name = "Lfm2VlForConditionalGeneration", .states = SglangStates::lfm2},
     {.name = "JetNemotronForCausalLM", .states = SglangStates::jet},
     {.name = "ZayaForCausalLM", .states = SglangStates::no_rule},
+    {.name = "MiniMaxM3SparseForCausalLM", .sparse_index = true},
+    {.name = "MiniMaxM3SparseForConditionalGeneration", .sparse_index = true},
+    {.name = "IQuestLoopCoderForCausalLM", .repeats_loop_num = true},
     // draft models
     {.name = "Qwen3MoeForCausalLM", .layers_as_draft = 1},
     {.name = "HYV3ForCausalLM", .layers_as_draft = 1, .drafts_itself = true},

@@ -1,24 +1,14 @@
 // A Hugging Face config.json as SGLang takes it, which is not always as it is meant (facts: sglang.md R1-R11).
 //
 //   auto const model = kvbudget::read::sglang_model("Qwen3-Next-80B-A3B-Instruct/config.json");
-//   kvbudget::sglang::plan(model.model, {pre, post}, {.mem_fraction_static = 0.803, .tp_size = 4});
+//   kvbudget::sglang::plan(model.model, {pre, post}, {.mem_fraction_static = 0.819, .tp_size = 4});
 // Gemma-3's window is sized as full attention, Jamba's states as attention, Gemma-3n's shared layers as their own: what a row of
 // sglang_architectures.hpp does not say, SGLang does not credit.
 #pragma once
 
-#include <kvbudget/read/sglang_architectures.hpp>
-#include <kvbudget/size/sglang.hpp>
-
-#include <vector>
+#include <kvbudget/read/sglang_states.hpp>
 
 namespace kvbudget::inline v1::read {
-
-struct SglangReadOptions {
-  std::optional<Tokens> context_length{};        // --context-length
-  std::optional<Tokens> window{};                // what the loaded model reports: gpt-oss and Gemma say sliding_window - 1 (R43)
-  std::optional<sglang::CacheType> ssm_dtype{};  // --mamba-ssm-dtype
-  std::uint32_t compute_capability{90};          // below 80, weights run in float16 (R8)
-};
 
 struct SglangModel {
   sglang::Model model{};
@@ -29,65 +19,22 @@ struct SglangModel {
 
 namespace detail {
 
-inline constexpr SglangArchitecture sglang_plain{};
-
-inline SglangArchitecture const& sglang_row(std::string_view name) {
-  for (auto const& row : sglang_architectures)
-    if (row.name == name) return row;
-  return sglang_plain;
-}
-
-/// R1. Where the text model is: its key, or "" for the top.
-inline std::string sglang_text_path(Json const& config) {
-  for (std::string const key : {"thinker_config", "llm_config", "language_config", "text_config"})
-    if (config.contains(key) && config[key].is_object()) return key;
-  return "";
-}
-
-/// R1. The text model's fields, with the names and defaults of SGLang's own configuration classes.
-inline Json sglang_text(Json const& config, std::string const& path) {
-  Json text = path.empty() ? config : config[path];
-  if (path == "thinker_config" && text.contains("text_config") && text["text_config"].is_object()) text = Json(text["text_config"]);
-  std::string const type = text.value("model_type", Json{}).is_string() ? text["model_type"].get<std::string>() : "";
-  auto const missing = [&](std::string_view key) { return !text.contains(std::string{key}) || text[std::string{key}].is_null(); };
-  if (path.empty() && type == "step3p7") {
-    text = Json::object();
-    for (auto const& known : sglang_step3p7_flat) text[std::string{known.key}] = known.value;
-  }
-  for (auto const& known : sglang_defaults)
-    if (known.model_type == type && missing(known.key)) text[std::string{known.key}] = known.value;
-  for (auto const& alias : sglang_aliases)
-    if (alias.model_type == type && missing(alias.key) && !missing(alias.in_file)) text[std::string{alias.key}] = Json(text[std::string{alias.in_file}]);
-  return text;
-}
-
-/// Python's `a or b`: zero is as good as nothing.
-inline std::optional<std::uint64_t> sglang_some(std::optional<std::uint64_t> value) { return value && *value != 0 ? value : std::nullopt; }
-
-class SglangReader {
+class SglangReader : public SglangStateReader {
  public:
-  SglangReader(Json const& config, std::string const& input, SglangReadOptions const& options)
-      : options_{options},
-        path_{sglang_text_path(config)},
-        json_(sglang_text(config, path_)),
-        top_{config, input},
-        text_{json_, input, path_},
-        type_{text_.text_if("model_type").value_or("")} {}
+  using SglangStateReader::SglangStateReader;
 
   SglangModel read() {
-    SglangModel found{.architecture = architecture()};
-    row_ = &sglang_row(found.architecture);
-    if (found.architecture.rfind("Gemma4", 0) == 0) rename_gemma4();
+    SglangModel found{.architecture = architecture_};
     sglang::Model& m = found.model;
-    read_layers(found.architecture, m);
+    read_layers(m);
     read_heads(m);
-    m.dtype = dtype(found.architecture);
+    m.dtype = dtype();
     m.context = options_.context_length.value_or(context());
     read_latent(m);
     read_sliding(m);
     read_compressed(m);
-    read_sparse(found.architecture, m);
-    read_states(found.architecture, m);
+    read_sparse(m);
+    read_states(m);
     if (auto const nextn = small("num_nextn_predict_layers")) m.nextn_layers = static_cast<std::uint32_t>(*nextn);
     found.drafts_itself = row_->drafts_itself;
     found.layers_as_draft = row_->layers_as_draft != 0 ? row_->layers_as_draft : m.nextn_layers.value_or(m.layers());
@@ -96,89 +43,14 @@ class SglangReader {
   }
 
  private:
-  static constexpr std::uint64_t most_ = 1U << 26;
-
-  std::optional<std::uint64_t> small(std::string_view key) const { return text_.count_if(key, 0, most_); }
-  std::uint32_t must(std::string_view key) const { return static_cast<std::uint32_t>(text_.count(key, 0, most_)); }
-  std::uint32_t must(Fields const& of, std::string_view key) const { return static_cast<std::uint32_t>(of.count(key, 0, most_)); }
-
-  std::string architecture() const {
-    if (top_.text_if("model_type") == "multi_modality") return "MultiModalityCausalLM";
-    Json const& list = top_.list("architectures");
-    if (list.empty() || !list[0].is_string()) throw top_.refuse("architectures", list, "a list of one name", "name the architecture that SGLang is to run");
-    return list[0].get<std::string>();
-  }
-
-  std::vector<std::string> names(std::string_view key) const {
-    std::vector<std::string> found;
-    for (auto const& name : text_.list(key)) {
-      if (!name.is_string()) throw text_.refuse(key, name, "names of layer kinds", "correct the list");
-      found.push_back(name.get<std::string>());
-    }
-    if (found.size() > sglang::most_layers) throw text_.refuse(key, Json(found.size()), "at most 4096 layers", "check the list");
-    return found;
-  }
-
-  sglang::LayerIds where(std::vector<std::string> const& kinds, std::initializer_list<std::string_view> wanted) const {
-    sglang::LayerIds ids;
-    for (std::size_t i = 0; i < kinds.size(); ++i)
-      for (auto const kind : wanted)
-        if (kinds[i] == kind) ids.push_back(static_cast<std::uint32_t>(i));
-    return ids;
-  }
-
-  /// Layers i of the first `count` for which `test` holds.
-  template <class Test>
-  static sglang::LayerIds layers_where(std::uint32_t count, Test test) {
-    sglang::LayerIds ids;
-    for (std::uint32_t i = 0; i < count; ++i)
-      if (test(i)) ids.push_back(i);
-    return ids;
-  }
-
-  /// Which of the layers a list of numbers names, where the first layer has the number `first`.
-  static std::vector<bool> listed(Fields const& of, std::string_view key, std::uint32_t layers, std::int64_t first) {
-    std::vector<bool> found(layers, false);
-    for (auto const& item : of.list(key)) {
-      if (!item.is_number_integer()) throw of.refuse(key, item, "numbers of layers", "correct the list");
-      auto const number = item.get<std::int64_t>();
-      if (number >= first && number < first + std::int64_t{layers}) found[static_cast<std::size_t>(number - first)] = true;
-    }
-    return found;
-  }
-
-  /// R5. Gemma-4's own values are its sliding layers'; the global_ ones are the full layers'.
-  void rename_gemma4() {
-    auto const move = [&](std::string const& from, std::string const& to) {
-      if (json_.contains(from) && !json_[from].is_null()) json_[to] = Json(json_[from]);
-    };
-    move("head_dim", "swa_head_dim");
-    move("head_dim", "swa_v_head_dim");
-    move("num_key_value_heads", "swa_num_key_value_heads");
-    move("global_head_dim", "head_dim");
-    move("num_global_key_value_heads", "num_key_value_heads");
-  }
-
-  /// Nemotron-H spells its layers as names, or as a text of M, *, - and E.
-  std::vector<std::string> nemotron_layers() const {
-    if (auto const* list = text_.find("layers_block_type"); list && list->is_array() && !list->empty()) return names("layers_block_type");
-    std::vector<std::string> found;
-    for (char const c : text_.text("hybrid_override_pattern")) {
-      if (c != 'M' && c != '*' && c != '-' && c != 'E')
-        throw text_.refuse("hybrid_override_pattern", Json(std::string{c}), "M, *, - and E", "correct the pattern");
-      found.emplace_back(c == 'M' ? "mamba" : c == '*' ? "attention" : c == '-' ? "mlp" : "moe");
-    }
-    return found;
-  }
-
   /// R4. Layers, and how often the model runs through them.
-  void read_layers(std::string const& name, sglang::Model& m) const {
+  void read_layers(sglang::Model& m) const {
     std::uint64_t layers = 0;
     if (type_ == "nemotron_h")
       layers = nemotron_layers().size();
     else
       layers = text_.count("num_hidden_layers", 1, sglang::most_layers);
-    std::uint64_t const times = name == "IQuestLoopCoderForCausalLM" ? text_.count_if("loop_num", 1, 64).value_or(1) : row_->layers_times;
+    std::uint64_t const times = row_->repeats_loop_num ? text_.count_if("loop_num", 1, 64).value_or(1) : row_->layers_times;
     if (layers * times > sglang::most_layers) throw text_.refuse("num_hidden_layers", Json(layers), "at most 4096 layers in all", "check the file");
     m.hidden_layers = static_cast<std::uint32_t>(layers);
     m.attention_layers = static_cast<std::uint32_t>(layers * times);
@@ -217,10 +89,10 @@ class SglangReader {
   }
 
   /// R8. The dtype that the weights run in.
-  sglang::CacheType dtype(std::string const& name) const {
+  sglang::CacheType dtype() const {
     if (options_.compute_capability < 80) return sglang::CacheType::fp16;
     auto const quantised = top_.object_if("quantization_config");
-    if (name == "GptOssForCausalLM" && quantised && quantised->text_if("quant_method") == "mxfp4") return sglang::CacheType::bf16;
+    if (row_->bf16_when_mxfp4 && quantised && quantised->text_if("quant_method") == "mxfp4") return sglang::CacheType::bf16;
     std::string named;
     for (auto const* fields : {&text_, &top_})
       for (auto const* key : {"dtype", "torch_dtype"})
@@ -324,8 +196,8 @@ class SglangReader {
   }
 
   /// R46. MiniMax-M3.
-  void read_sparse(std::string const& name, sglang::Model& m) const {
-    if (name != "MiniMaxM3SparseForCausalLM" && name != "MiniMaxM3SparseForConditionalGeneration") return;
+  void read_sparse(sglang::Model& m) const {
+    if (!row_->sparse_index) return;
     auto const nested = text_.object_if("sparse_attention_config");
     auto const sparse = nested ? nested : top_.object_if("sparse_attention_config");
     if (!sparse) throw text_.missing("sparse_attention_config", "an object with sparse_attention_freq and sparse_index_dim");
@@ -340,173 +212,6 @@ class SglangReader {
     s.key_only_layers = layers_where(length, [&](std::uint32_t i) { return set(key_only, i); });
     m.sparse = s;
   }
-
-  // ---- R10, R11: states ----
-
-  sglang::CacheType state_type() const {
-    if (options_.ssm_dtype) return *options_.ssm_dtype;
-    if (row_->ignores_state_dtype) return sglang::CacheType::fp32;
-    std::optional<std::string> named;
-    if (auto const nested = top_.find("text_config"); nested && nested->is_object())
-      named = Fields{*nested, top_.input(), "text_config"}.text_if("mamba_ssm_dtype");
-    if (!named) named = top_.text_if("mamba_ssm_dtype");
-    if (!named || *named == "float32") return sglang::CacheType::fp32;
-    if (*named == "bfloat16") return sglang::CacheType::bf16;
-    if (*named == "float16") return sglang::CacheType::fp16;
-    throw top_.refuse("mamba_ssm_dtype", Json(*named), "float32, bfloat16, float16", "correct the field");
-  }
-
-  std::uint32_t expanded() const {
-    auto const* expand = text_.find("mamba_expand");
-    if (!expand || !expand->is_number() || !(expand->get<double>() > 0 && expand->get<double>() < 1e6)) throw text_.missing("mamba_expand", "a number above 0");
-    return static_cast<std::uint32_t>(std::min<double>(expand->get<double>() * must("hidden_size"), 4e9));
-  }
-
-  sglang::StateModel mamba_state(std::uint32_t inner) const {
-    return {.inner = inner,
-            .groups = must("mamba_n_groups"),
-            .heads = must("mamba_n_heads"),
-            .head_dim = must("mamba_d_head"),
-            .state = must("mamba_d_state"),
-            .kernel = must("mamba_d_conv")};
-  }
-
-  static std::uint32_t times(std::uint64_t a, std::uint64_t b) { return static_cast<std::uint32_t>(std::min<std::uint64_t>(a * b, 0xffff'ffff)); }
-
-  /// Qwen3-Next, Qwen3.5: each n-th layer is full attention, whatever layer_types says.
-  sglang::StateModel gated_delta(std::uint32_t layers) const {
-    auto const interval = static_cast<std::uint32_t>(text_.count_if("full_attention_interval", 1, most_).value_or(4));
-    auto const is_full = [&](std::uint32_t i) { return (i + 1) % interval == 0; };
-    return {.inner = times(must("linear_value_head_dim"), must("linear_num_value_heads")),
-            .groups = must("linear_num_key_heads"),
-            .heads = must("linear_num_value_heads"),
-            .head_dim = must("linear_value_head_dim"),
-            .state = must("linear_key_head_dim"),
-            .kernel = static_cast<std::uint32_t>(text_.count_if("linear_conv_kernel_dim", 1, most_).value_or(4)),
-            .linear_layers = layers_where(layers, [&](std::uint32_t i) { return !is_full(i); }),
-            .full_layers = layers_where(layers, is_full)};
-  }
-
-  /// Falcon-H1: every layer has both.
-  sglang::StateModel falcon_h1(std::uint32_t layers) const {
-    auto const given = small("mamba_d_ssm");
-    sglang::StateModel s = mamba_state(given ? static_cast<std::uint32_t>(*given) : expanded());
-    s.linear_layers = s.full_layers = layers_where(layers, [](std::uint32_t) { return true; });
-    return s;
-  }
-
-  sglang::StateModel granite() const {
-    sglang::StateModel s = mamba_state(expanded());
-    s.linear_layers = where(names("layer_types"), {"mamba"});
-    s.full_layers = where(names("layer_types"), {"attention"});
-    return s;
-  }
-
-  sglang::StateModel nemotron() const {
-    auto const kinds = nemotron_layers();
-    return {.inner = times(must("mamba_num_heads"), must("mamba_head_dim")),
-            .groups = must("n_groups"),
-            .heads = must("mamba_num_heads"),
-            .head_dim = must("mamba_head_dim"),
-            .state = must("ssm_state_size"),
-            .kernel = must("conv_kernel"),
-            .linear_layers = where(kinds, {"mamba"}),
-            .full_layers = where(kinds, {"attention"})};
-  }
-
-  /// Kimi-Linear counts its layers from 1.
-  sglang::StateModel kimi(std::uint32_t layers) const {
-    auto const linear = text_.object_if("linear_attn_config");
-    if (!linear) throw text_.missing("linear_attn_config", "an object with kda_layers, num_heads, head_dim and short_conv_kernel_size");
-    auto const is_linear = listed(*linear, "kda_layers", layers, 1);
-    return {.kind = sglang::StateKind::kda,
-            .heads = must(*linear, "num_heads"),
-            .head_dim = must(*linear, "head_dim"),
-            .kernel = must(*linear, "short_conv_kernel_size"),
-            .linear_layers = layers_where(layers, [&](std::uint32_t i) { return bool{is_linear[i]}; }),
-            .full_layers = layers_where(layers, [&](std::uint32_t i) { return !is_linear[i]; })};
-  }
-
-  sglang::StateModel lfm2(std::uint32_t layers) const {
-    sglang::StateModel s{.kind = sglang::StateKind::short_conv, .inner = must("hidden_size"), .kernel = must("conv_L_cache")};
-    if (auto const* kinds = text_.find("layer_types"); kinds && kinds->is_array() && !kinds->empty()) {
-      s.linear_layers = where(names("layer_types"), {"conv", "short_conv"});
-      s.full_layers = where(names("layer_types"), {"full_attention"});
-      return s;
-    }
-    auto const is_full = listed(text_, "full_attn_idxs", layers, 0);
-    s.full_layers = layers_where(layers, [&](std::uint32_t i) { return bool{is_full[i]}; });
-    s.linear_layers = layers_where(layers, [&](std::uint32_t i) { return !is_full[i]; });
-    return s;
-  }
-
-  sglang::StateModel jet() const {
-    auto const efficient = text_.object_if("efficient_attention_config");
-    auto const config = efficient ? efficient->object_if("jet") : std::nullopt;
-    if (!config) throw text_.missing("efficient_attention_config", "an object with jet");
-    auto const* expand = config->find("expand_v");
-    if (!expand || !expand->is_number() || !(expand->get<double>() > 0 && expand->get<double>() < 1e3)) throw config->missing("expand_v", "a number above 0");
-    std::uint32_t const heads = must(*config, "num_heads"), keys = must(*config, "head_dim");
-    auto const values = static_cast<std::uint32_t>(keys * expand->get<double>());
-    return {.inner = times(heads, values),
-            .groups = heads,
-            .heads = heads,
-            .head_dim = values,
-            .state = keys,
-            .kernel = must(*config, "conv_size"),
-            .linear_layers = where(names("layer_types"), {"jet"}),
-            .full_layers = where(names("layer_types"), {"attn", "swa"})};
-  }
-
-  /// R10. The configurations that SGLang recognises; the rest has no state pool.
-  SglangStates state_rule() const {
-    if (type_ == "nemotron_h") return SglangStates::nemotron;
-    if (row_->states != SglangStates::granite) return row_->states;
-    auto const* kinds = text_.find("layer_types");
-    if (!kinds || !kinds->is_array()) return SglangStates::no;
-    return where(names("layer_types"), {"mamba"}).empty() ? SglangStates::no : SglangStates::granite;
-  }
-
-  void read_states(std::string const& name, sglang::Model& m) const {
-    std::uint32_t const layers = m.hidden_layers;
-    switch (state_rule()) {
-      case SglangStates::no:
-        return;
-      case SglangStates::gated_delta:
-        m.states = gated_delta(layers);
-        break;
-      case SglangStates::falcon_h1:
-        m.states = falcon_h1(layers);
-        break;
-      case SglangStates::granite:
-        m.states = granite();
-        break;
-      case SglangStates::nemotron:
-        m.states = nemotron();
-        break;
-      case SglangStates::kimi:
-        m.states = kimi(layers);
-        break;
-      case SglangStates::lfm2:
-        m.states = lfm2(layers);
-        break;
-      case SglangStates::jet:
-        m.states = jet();
-        break;
-      case SglangStates::no_rule:
-        throw top_.refuse("architectures", Json(name), "an architecture whose states SGLang's rules are known for",
-                          "give its states as a sglang::StateModel yourself");
-    }
-    m.states->state_type = state_type();
-  }
-
-  SglangReadOptions options_;
-  std::string path_;
-  Json json_;
-  Fields top_;
-  Fields text_;
-  std::string type_;
-  SglangArchitecture const* row_{&sglang_plain};
 };
 
 }  // namespace detail

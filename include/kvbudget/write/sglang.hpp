@@ -181,7 +181,7 @@ inline std::string refusal_text(sglang::Plan const& plan) {
     case sglang::Refusal::pipeline_with_draft:
       return "pipeline parallelism does not go with speculative decoding in a model that has MTP layers; next: leave one of them out";
     case sglang::Refusal::bad_page:
-      return fmt::format("--page-size is {}; accepted: a multiple of 128 (SGLang sets 256)", plan.arguments.page_size.count);
+      return fmt::format("--page-size is {}; accepted: 256, for compressed caches; next: leave it out, SGLang sets it", plan.arguments.page_size.count);
     case sglang::Refusal::no_state_slots:
       return fmt::format("no memory for states: {} slots from {} at {:.2f} MB each; next: raise --mem-fraction-static, or lower --max-running-requests",
                          f.slots, gib(f.rest_gib), static_cast<double>(f.slot.count) / 1'048'576);

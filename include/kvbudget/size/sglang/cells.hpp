@@ -116,6 +116,9 @@ struct SlidingCell {
   std::uint32_t swa_layers{};
   std::uint32_t draft_layers{};
   double cell{};
+
+  /// Bytes of a token in the full pool, draft layers among them.
+  constexpr double of_full_layers() const { return as_double(full_per_token.count) * as_double(std::uint64_t{full_layers} + draft_layers); }
 };
 
 /// R41. The layers counted for a stage: by a range whose end is included, so every stage but the last pays one layer too many.
@@ -133,7 +136,7 @@ constexpr SlidingCell sliding_cell(RankModel const& rank, Options const& o, Cach
   if (s.full_layers == 0)
     s.cell = swa * s.swa_layers + full * s.draft_layers;
   else
-    s.cell = full * (std::uint64_t{s.full_layers} + s.draft_layers) + o.swa_full_tokens_ratio * swa * s.swa_layers;
+    s.cell = s.of_full_layers() + o.swa_full_tokens_ratio * swa * s.swa_layers;
   return s;
 }
 
@@ -188,7 +191,7 @@ constexpr Tokens swa_tokens_per_request(Options const& o, Tokens window) {
 /// for a prompt longer than the window and its margin.
 constexpr std::int64_t swa_tokens_for_prefill(Options const& o, Tokens window) {
   if (o.disaggregation_mode == Disaggregation::decode) return as_signed(product(saturating_add(window.count, o.page_size.count), decode_extra_slots(o)));
-  std::int64_t const chunk = *o.chunked_prefill_size < (std::int64_t{1} << 60) ? *o.chunked_prefill_size : std::int64_t{1} << 60;
+  std::int64_t const chunk = *o.chunked_prefill_size;
   return saturating_sum(o.disable_overlap_schedule ? chunk : 2 * chunk, as_signed(o.page_size.count));
 }
 
@@ -202,12 +205,14 @@ constexpr Tokens swa_cap(Options const& o, Tokens window) {
 /// R43. Full tokens of what the capped sliding pool leaves. Negative where it takes more than there is.
 constexpr std::int64_t full_tokens_beside_cap(Bytes budget, Bytes swa, SlidingCell const& s, Tokens page) {
   double const left = as_double(budget.count) - as_double(swa.count);
-  double const cell = as_double(s.full_per_token.count) * (std::uint64_t{s.full_layers} + s.draft_layers);
-  std::int64_t const tokens = truncated(floor_quotient(left, cell));
+  std::int64_t const tokens = truncated(floor_quotient(left, s.of_full_layers()));
   return tokens <= 0 ? tokens : as_signed(round_down(Tokens{static_cast<std::uint64_t>(tokens)}, page).count);
 }
 
 // ---- R45: DeepSeek-V4 ----
+
+/// R45. The only page that the pools take: 64 entries for 4 tokens, 2 for 128.
+inline constexpr Tokens compressed_page{256};
 
 struct CompressedCell {
   std::uint64_t layers{};

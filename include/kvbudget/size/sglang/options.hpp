@@ -132,6 +132,8 @@ constexpr std::uint64_t decode_extra_slots(Options const& o) {
   return o.disaggregation_mode == Disaggregation::decode ? o.disaggregation_decode_extra_slots : 0;
 }
 
+inline constexpr std::int64_t most_chunk = std::int64_t{1} << 40;
+
 /// Every complaint about the arguments.
 constexpr Complaints check(Options const& o) {
   Complaints complaints{};
@@ -155,6 +157,8 @@ constexpr Complaints check(Options const& o) {
   std::uint64_t const split = product(attention_dp(o), o.attn_cp_size);
   if (split == 0 || o.tp_size % split != 0)
     complain(".attn_cp_size", o.attn_cp_size, "ranks that, times dp_size under DP attention, divide tp_size", "choose sizes that divide --tp-size");
+  if (o.chunked_prefill_size && (*o.chunked_prefill_size < -1 || *o.chunked_prefill_size > most_chunk))
+    complain(".chunked_prefill_size", as_count(*o.chunked_prefill_size), "-1 for off, or at most 2^40 tokens", "give --chunked-prefill-size");
   if (o.max_total_tokens && *o.max_total_tokens == Tokens{}) complain(".max_total_tokens", 0, "1 token or more", "leave it out for no limit");
   if (speculates(o) && !o.speculative_num_draft_tokens && o.speculative_algorithm != Speculation::ngram)
     complain(".speculative_num_draft_tokens", 0, "the number the server resolved", "give --speculative-num-draft-tokens");

@@ -14,7 +14,7 @@ enum class Refusal : std::uint8_t {
   bad_arguments,        // the complaints say which
   indivisible,          // AssertionError: ranks that do not divide a state (R11)
   pipeline_with_draft,  // AssertionError: PP is not compatible with MTP models
-  bad_page,             // AssertionError: DeepSeek-V4's pages are a multiple of 128 tokens (R45)
+  bad_page,             // AssertionError: DeepSeek-V4's pages have 256 tokens (R45)
   no_state_slots,       // RuntimeError: not enough memory for the states (R33)
   no_memory,            // ValueError: the loaded weights leave nothing under the fraction (R31)
   no_full_tokens,       // RuntimeError: the cap on sliding tokens takes it all (R43)
@@ -88,12 +88,14 @@ struct Plan : CachePlan {
   Tokens allocator_page{};
   std::uint64_t compressor_rows{};  // R45: c128_state_pool_size
   std::vector<Store> stores{};
+  Bytes shared_buffer{};       // of unified memory: all pools are in it
   TableShape request_table{};  // req_to_token, int32
 
   constexpr bool refused() const { return refusal != Refusal::none; }
 
   /// What the pools really take of the device: more or less than the budget, R32, R44, R45, R48, R49.
   constexpr Bytes allocated() const {
+    if (shared_buffer != Bytes{}) return shared_buffer;
     Bytes sum{};
     for (auto const& store : stores) sum += store.allocated();
     return sum;
@@ -103,6 +105,14 @@ struct Plan : CachePlan {
   constexpr Bytes beside_the_budget() const {
     bool const maps = layout == Layout::sliding || layout == Layout::sliding_capped || layout == Layout::compressed;
     return request_table.bytes() + (maps ? Bytes{product(rows_of(pools_agreed.full, arguments.page_size), 8)} : Bytes{});
+  }
+
+  /// R43, OBS-9. The longest prompt that can start. With chunked prefill off it is computed in one piece, which the sliding pool must
+  /// hold; SGLang itself checks longest_input only, and a longer prompt waits for ever.
+  constexpr Tokens longest_prompt() const {
+    bool const in_one_piece = arguments.chunked_prefill_size && *arguments.chunked_prefill_size <= 0;
+    bool const slides = layout == Layout::sliding || layout == Layout::sliding_capped;
+    return in_one_piece && slides ? min(longest_input, pools_agreed.swa) : longest_input;
   }
 
   /// R49. Bytes of states that a stage is charged for and does not hold: of the linear layers of other stages.
@@ -204,7 +214,7 @@ constexpr void divide_sliding(Plan& plan) {
 
 constexpr void divide_compressed(Plan& plan) {
   Options const& o = plan.arguments;
-  if (o.page_size.count % 128 != 0) return void(plan.refusal = Refusal::bad_page);
+  if (o.page_size != compressed_page) return void(plan.refusal = Refusal::bad_page);
   plan.compressed = compressed_cell(plan.rank, o);
   plan.cell = plan.compressed.bytes_per_full_token;
   if (!(plan.cell > 0)) return void(plan.refusal = Refusal::nothing_cached);

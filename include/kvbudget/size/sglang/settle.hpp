@@ -113,6 +113,7 @@ constexpr void unify(Plan& plan) {
   };
   std::uint64_t total = 0;
   for (auto const& store : plan.stores) total = saturating_add(total, product(store.size.count, slot_of(store)));
+  plan.shared_buffer = Bytes{total};
   for (auto& store : plan.stores) {
     std::uint64_t const slots = floor_div(total, slot_of(store));
     for (auto& buffer : store.buffers) buffer.shape[0] = floor_div(slots, store.kind == StoreKind::states ? 1 : store.page.count);
@@ -201,9 +202,7 @@ constexpr void shape_states(Plan& plan) {
 constexpr void finish_trail(Plan& plan) {
   Trail& steps = plan.trail;
   if (steps.unit() == Unit::bytes) {
-    double const cell = plan.layout == Layout::sliding_capped
-                            ? as_double(plan.sliding.full_per_token.count) * (std::uint64_t{plan.sliding.full_layers} + plan.sliding.draft_layers)
-                            : plan.cell;
+    double const cell = plan.layout == Layout::sliding_capped ? plan.sliding.of_full_layers() : plan.cell;
     steps.multiply("in millionths of a byte", 1'000'000, Unit::number, Unit::number);
     steps.divide_down("millionths of a byte per token", truncated_count(cell * 1e6 + 0.5), Unit::number, Unit::tokens);
   }
