@@ -8,6 +8,7 @@
 #include "command_line.hpp"
 #include "estimate/compare.hpp"
 #include "estimate/llama_cpp.hpp"
+#include "estimate/sglang.hpp"
 #include "estimate/tensorrt_llm.hpp"
 #include "estimate/vllm.hpp"
 
@@ -262,7 +263,9 @@ void print(Options const& options, Estimate const& estimate) {
 }
 
 /// Whose own rules --runtime and --compare know.
-std::vector<example::Runtime> runtimes() { return {example::vllm_runtime(), example::tensorrt_llm_runtime(), example::llama_cpp_runtime()}; }
+std::vector<example::Runtime> runtimes() {
+  return {example::vllm_runtime(), example::sglang_runtime(), example::tensorrt_llm_runtime(), example::llama_cpp_runtime()};
+}
 
 }  // namespace
 

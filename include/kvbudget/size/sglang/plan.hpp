@@ -176,7 +176,7 @@ constexpr void take_budget(Plan& plan, Memory const& memory) {
   plan.budgeted = true;
   plan.trail.start("free after loading", memory.after_loading);
   Bytes const states = plan.slots ? plan.slot * *plan.slots : Bytes{};
-  plan.trail.subtract("what the fraction keeps free, and rounding", memory.after_loading - plan.pool - states);
+  plan.trail.subtract("kept free by the fraction, and rounding", memory.after_loading - plan.pool - states);
   if (plan.slots) plan.trail.subtract("slots for states", states);
 }
 
