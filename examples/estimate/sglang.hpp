@@ -120,7 +120,9 @@ inline Report sglang_report(SglangFlags const& flags, kvbudget::read::Model cons
                     {"allocated_bytes", plan.allocated()}, {"beside_the_budget_bytes", plan.beside_the_budget()}};
   if (plan.slots) report.figures["max_mamba_cache_size"] = *plan.slots;
   if (plan.refused()) return report;
-  if (plan.allocated() > plan.pool) report.notes.push_back(fmt::format("the pools take {} of a budget of {}", plan.allocated(), plan.pool));
+  if (question.context == 0) report.context = plan.longest_request;
+  if (!plan.slots && plan.allocated() > plan.pool + share_down(Percent{1}, plan.pool))
+    report.notes.push_back(fmt::format("the pools take {} of a budget of {}", plan.allocated(), plan.pool));
   report.notes.push_back(fmt::format("beside the budget, charged to nobody: {}", plan.beside_the_budget()));
   return report;
 }
