@@ -82,6 +82,18 @@ inline Json to_json(Compared const& row) {
           {"requests_beside_first_dtype", row.against_own}};
 }
 
+/// One line for a runtime that refuses the model under every dtype.
+inline std::vector<Compared> without_repetition(std::vector<Compared> const& rows) {
+  std::vector<Compared> shown;
+  for (auto const& row : rows) {
+    if (!row.refusal.empty() && !shown.empty() && shown.back().runtime == row.runtime && shown.back().refusal == row.refusal)
+      shown.back().dtype = "any";
+    else
+      shown.push_back(row);
+  }
+  return shown;
+}
+
 inline void print(std::vector<Compared> const& rows) {
   fmt::print("{:<13} {:<10} {:>12} {:>12} {:>12} {:>9}\n", "runtime", "dtype", "holds", "reserves", "padding", "requests");
   for (auto const& row : rows) {
@@ -124,7 +136,7 @@ inline int compare_main(std::vector<Runtime> const& runtimes, int argc, char** a
     }
     fmt::print("{} ({}): requests of {}, {} for the cache on each of {}\n\n", question.model, model.source, context, available,
                kvbudget::write::counted(question.tensor, "rank", "ranks"));
-    print(rows);
+    print(without_repetition(rows));
     if (question.tensor > 1) fmt::print("llama.cpp splits whole layers over its devices: its bytes are those of all of them together\n");
     fmt::print("\nwhat tensor parallelism replicates: a request's bytes on all ranks together\n");
     for (auto const& one : copies)

@@ -1,53 +1,5 @@
 // The examples, run as a user runs them: what they print, and how they refuse.
-#include "catch.hpp"
-#include "process.hpp"
-
-#include <nlohmann/json.hpp>
-
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
-namespace {
-
-using Json = nlohmann::json;
-
-std::string const examples = KVBUDGET_EXAMPLES_DIR "/";
-std::string const data = KVBUDGET_SOURCE_DIR "/examples/data/";
-
-Ran lab(std::string const& arguments) { return run(examples + "kvbudget_lab " + arguments); }
-Ran estimate(std::string const& arguments) { return run(examples + "kvbudget_estimate " + arguments); }
-Ran lesson(std::string const& arguments) { return run(examples + "kvbudget_lesson " + arguments); }
-
-Json json_of(Ran const& ran) {
-  INFO(ran.output);
-  REQUIRE(ran.code == 0);
-  return Json::parse(ran.output);
-}
-bool has(Ran const& ran, std::string const& text) {
-  UNSCOPED_INFO(ran.output);
-  return ran.output.find(text) != std::string::npos;
-}
-
-/// Refused: exit code 2, one line on standard error, nothing on standard output, and every one of the texts in it.
-void refused(std::string const& command, std::vector<std::string> const& texts) {
-  INFO(command);
-  Ran const ran = run(command);
-  REQUIRE(ran.code == 2);
-  REQUIRE(std::count(ran.output.begin(), ran.output.end(), '\n') == 1);
-  for (auto const& text : texts) REQUIRE(has(ran, text));
-  REQUIRE(run(command + " 2>/dev/null", false).output.empty());
-}
-
-std::string scratch(std::string const& name, std::string const& text) {
-  auto const folder = std::filesystem::temp_directory_path() / ("kvbudget_examples_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  std::ofstream{folder / name} << text;
-  return (folder / name).string();
-}
-
-}  // namespace
+#include "examples.hpp"
 
 // ---- the lesson: claims 1 to 6 ----
 

@@ -3,6 +3,8 @@
 #include "process.hpp"
 
 #include <kvbudget/kvbudget.hpp>
+#include <kvbudget/model/catalog.hpp>
+#include <kvbudget/size/vllm.hpp>
 #include <kvbudget/write/format.hpp>
 
 #include <fstream>
@@ -58,6 +60,12 @@ TEST_CASE("the README's program prints what the README says it does") {
   REQUIRE(ran.code == 0);
   REQUIRE(blocks("text").size() == 1);
   REQUIRE(ran.output == blocks("text")[0]);
+}
+
+TEST_CASE("printed tokens are not a capacity, in requests") {
+  auto const gemma = vllm::plan(catalog::gemma_3_27b, 30_GiB, {.max_model_len = 131'072_tokens, .tensor_parallel = 2});
+  REQUIRE(says(fmt::format("these {} printed tokens hold {} requests of 131,072 tokens and {} of 16,384, not {}", write::grouped(gemma.printed_tokens.count),
+                           gemma.at(131'072_tokens).requests, gemma.at(16'384_tokens).requests, gemma.printed_tokens.count / 16'384)));
 }
 
 TEST_CASE("why the cache helps, in positions") {
