@@ -7,14 +7,9 @@
 #pragma once
 
 #include <kvbudget/size/capacity.hpp>
+#include <kvbudget/size/in_double.hpp>
 
 namespace kvbudget::inline v1 {
-
-namespace detail {
-/// What a cast to an integer leaves of a double.
-constexpr std::uint64_t cut_to_whole(double amount) { return amount >= 0x1p63 ? saturated_count : amount >= 0 ? static_cast<std::uint64_t>(amount) : 0; }
-constexpr double in_double(std::uint64_t amount) { return static_cast<double>(amount); }
-}  // namespace detail
 
 namespace lmdeploy {
 
@@ -70,23 +65,21 @@ struct Sizes {
 
 /// A27: auxiliary buffers of the cache, the workspace of a prefill, the logits.
 constexpr double auxiliary_bytes(Sizes const& of) {
-  double const sequences = detail::in_double(of.max_sequences), chunk = detail::in_double(of.prefill_chunk);
-  double const queries = detail::in_double(of.heads), keys = detail::in_double(of.kv_heads);
-  return (sequences + 1) * 88 + chunk * (queries + 1) * 8 + chunk * detail::in_double(of.head_dim) * (queries + keys) * 4 + 48 * 0x1p20;
+  double const sequences = in_double(of.max_sequences), chunk = in_double(of.prefill_chunk);
+  double const queries = in_double(of.heads), keys = in_double(of.kv_heads);
+  return (sequences + 1) * 88 + chunk * (queries + 1) * 8 + chunk * in_double(of.head_dim) * (queries + keys) * 4 + 48 * 0x1p20;
 }
 constexpr double workspace_bytes(Sizes const& of) {
-  double const sequences = detail::in_double(of.max_sequences), chunk = detail::in_double(of.prefill_chunk);
-  return chunk * 4 + sequences * 4 + (2 * chunk + sequences) * detail::in_double(of.hidden) * 2;
+  double const sequences = in_double(of.max_sequences), chunk = in_double(of.prefill_chunk);
+  return chunk * 4 + sequences * 4 + (2 * chunk + sequences) * in_double(of.hidden) * 2;
 }
-constexpr double logits_bytes(Sizes const& of) {
-  return detail::in_double(of.max_sequences) * 20 + detail::in_double(of.max_sequences) * detail::in_double(of.vocabulary) * 16.125;
-}
+constexpr double logits_bytes(Sizes const& of) { return in_double(of.max_sequences) * 20 + in_double(of.max_sequences) * in_double(of.vocabulary) * 16.125; }
 
 /// A28: tokens in 85% of the device, beside all that; on Metal at most 32'768.
 constexpr Tokens max_total_tokens(Bytes device, Bytes key_value_bytes, Sizes const& of, bool metal = false) {
-  double const left = detail::in_double(device.count) * 0.85 - detail::in_double(of.parameters.count) - detail::in_double(of.temporary.count) * 2 -
-                      auxiliary_bytes(of) - workspace_bytes(of) - logits_bytes(of);
-  Tokens const tokens{detail::cut_to_whole(left / token_bytes(detail::in_double(key_value_bytes.count)))};
+  double const left = in_double(device.count) * 0.85 - in_double(of.parameters.count) - in_double(of.temporary.count) * 2 - auxiliary_bytes(of) -
+                      workspace_bytes(of) - logits_bytes(of);
+  Tokens const tokens{cut_to_whole(left / token_bytes(in_double(key_value_bytes.count)))};
   return metal ? min(tokens, Tokens{32'768}) : tokens;
 }
 

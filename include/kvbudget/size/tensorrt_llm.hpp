@@ -9,6 +9,7 @@
 #pragma once
 
 #include <kvbudget/size/capacity.hpp>
+#include <kvbudget/size/in_double.hpp>
 
 #include <algorithm>
 #include <span>
@@ -59,20 +60,13 @@ struct Plan : CachePlan {
 
 // ---- the rules ----
 
-namespace detail {
-/// What the runtime's cast to an integer leaves of a double.
-constexpr std::uint64_t cut(double amount) { return amount >= 0x1p63 ? saturated_count : amount >= 0 ? static_cast<std::uint64_t>(amount) : 0; }
-constexpr double as_double(std::uint64_t amount) { return static_cast<double>(amount); }
-constexpr double as_double(Percent share) { return as_double(share.millionths) / one_whole; }
-}  // namespace detail
-
 /// A18: the cache's bytes are a fraction of the free memory.
-constexpr Bytes cache_bytes(Bytes free, Percent fraction) { return {detail::cut(detail::as_double(free.count) * detail::as_double(fraction))}; }
+constexpr Bytes cache_bytes(Bytes free, Percent fraction) { return {cut_to_whole(in_double(free.count) * in_double(fraction))}; }
 
 /// A18: tokens of a share of the bytes, in double, cut to a whole number; max_tokens where that is fewer.
 constexpr Tokens tokens_of(Bytes bytes, double share, Bytes bytes_per_token, Tokens max_tokens = Tokens::max()) {
   if (bytes_per_token == Bytes{}) return {};
-  return min(max_tokens, Tokens{detail::cut(detail::as_double(bytes.count) * share / detail::as_double(bytes_per_token.count))});
+  return min(max_tokens, Tokens{cut_to_whole(in_double(bytes.count) * share / in_double(bytes_per_token.count))});
 }
 
 /// A18: a primary block is given for the last tokens, too; a host block is not.
@@ -80,7 +74,7 @@ constexpr Blocks primary_blocks(Tokens tokens, Options const& options) { return 
 constexpr Blocks secondary_blocks(Tokens tokens, Options const& options) { return blocks_in(tokens, options.tokens_per_block); }
 
 /// A19: a window's share goes by what a sequence that fills it would take.
-constexpr double weight(WindowPlan const& of) { return detail::as_double(of.window.count) * detail::as_double(of.bytes_per_token.count); }
+constexpr double weight(WindowPlan const& of) { return in_double(of.window.count) * in_double(of.bytes_per_token.count); }
 template <class Windows>
 constexpr void share_out(Windows& windows) {
   double whole = 0;
@@ -108,9 +102,7 @@ constexpr Blocks blocks_per_request(Tokens context, Tokens output, Tokens window
 }
 
 /// A21: primary and host memory are split between the decoder's own cache and the encoder's.
-constexpr Bytes cross_part(Bytes bytes, Options const& options) {
-  return {detail::cut(detail::as_double(bytes.count) * detail::as_double(options.cross_fraction))};
-}
+constexpr Bytes cross_part(Bytes bytes, Options const& options) { return {cut_to_whole(in_double(bytes.count) * in_double(options.cross_fraction))}; }
 constexpr Bytes self_part(Bytes bytes, Options const& options) { return bytes - cross_part(bytes, options); }
 
 /// A22: what the PyTorch path takes a fraction of, after a profiling run.
@@ -230,7 +222,7 @@ namespace detail {
 constexpr Bytes share_in_bytes(Bytes bytes, WindowPlan const& of, Tokens tokens) {
   Bytes const least = of.bytes_per_token * tokens.count;
   Bytes const most = least + of.bytes_per_token - Bytes{1};
-  return max(least, min(most, Bytes{cut(as_double(bytes.count) * of.share)}));
+  return max(least, min(most, Bytes{cut_to_whole(in_double(bytes.count) * of.share)}));
 }
 
 /// From the bytes of all windows to the primary blocks of one, step by step.

@@ -227,16 +227,12 @@ constexpr Grouping grouped(std::vector<LayerSpec> const& specs, Options const& o
 
 /// J1 to J3, D5: tokens as a release prints them.
 constexpr Tokens printed_tokens(Plan const& plan, RequestTerms const& terms) {
-  if (plan.release == Release::current) {
-    double const tokens = plan.max_concurrency * static_cast<double>(plan.max_model_len.count);
-    return tokens < 1.8e19 ? Tokens{static_cast<std::uint64_t>(tokens)} : Tokens::max();
-  }
+  if (plan.release == Release::current) return {cut_to_whole(plan.max_concurrency * in_double(plan.max_model_len.count))};
   return smallest_block(plan.layer_groups) * floor_div(plan.blocks.count, plan.layer_groups.size()) * terms.decode_context;
 }
 
 /// D4, D5; J2: V0 divides tokens by the length.
 constexpr double max_concurrency(Plan const& plan, RequestTerms const& terms) {
-  auto const in_double = [](std::uint64_t count) { return static_cast<double>(count); };
   if (plan.release == Release::v0) return in_double(printed_tokens(plan, terms).count) / in_double(plan.max_model_len.count);
   return in_double(plan.blocks.count) / in_double(blocks_per_request(plan.ranks[0].groups, terms, plan.max_model_len).count);
 }

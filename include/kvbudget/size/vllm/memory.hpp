@@ -6,6 +6,7 @@
 
 #include <kvbudget/core/complaint.hpp>
 #include <kvbudget/core/steps.hpp>
+#include <kvbudget/size/in_double.hpp>
 
 namespace kvbudget::inline v1::vllm {
 
@@ -22,10 +23,9 @@ struct Memory {
 
 /// ceil(total x utilization) as Python computes it, in double.
 constexpr Bytes requested_memory(Bytes total, Percent utilization) {
-  double const exact = static_cast<double>(total.count) * (static_cast<double>(utilization.millionths) / 1'000'000.0);
-  if (!(exact < 9.0e18)) return Bytes::max();
-  auto const whole = static_cast<std::uint64_t>(exact);
-  return {whole + (static_cast<double>(whole) < exact)};
+  double const exact = in_double(total.count) * in_double(utilization);
+  Bytes const whole{cut_to_whole(exact)};
+  return in_double(whole.count) < exact ? whole + Bytes{1} : whole;
 }
 
 /// D12: vLLM does not start where less is free than it may use.
