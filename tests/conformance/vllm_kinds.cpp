@@ -283,8 +283,8 @@ CacheSpec hybrid_model(Json const& spec) {
     else if (item.key() == "swa")
       layer = sliding_window({.kv_heads = number(1), .head_dim = number(2)}, Tokens{number(3)});
     else if (item.key() == "gdn")
-      layer = recurrent(
-          {.conv = {.heads = 128 * (2 * number(2) + number(1)), .width = 3, .dtype = bf16}, .state = {.heads = number(1), .width = 128 * 128, .dtype = fp32}});
+      layer = recurrent({.conv = {.heads = 128 * (2 * number(2) + number(1)), .width = 3, .dtype = bf16, .keeps_drafts = true},
+                         .state = {.heads = number(1), .width = 128 * 128, .dtype = fp32}});
     else if (item.key() == "m2")
       layer = recurrent({.conv = {.heads = number(1) * number(2) + 2 * number(4) * number(3), .width = 3, .dtype = bf16},
                          .state = {.heads = number(1), .width = number(2) * number(3), .dtype = bytes_per_element(number(5))}});
