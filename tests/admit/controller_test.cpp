@@ -1,5 +1,7 @@
 #include "catch.hpp"
 
+#include <kvbudget/admit/policies/guaranteed_no_evict.hpp>
+#include <kvbudget/admit/policies/recommended.hpp>
 #include <kvbudget/admit/controller.hpp>
 
 #include <functional>
@@ -594,6 +596,68 @@ TEST_CASE("a need is at least the known tokens and at most prompt + max_new, so 
   less.submit(ask(40, 10));
   auto other = less.admit_next();
   REQUIRE(less.pool().held == 40_blocks);
+}
+
+TEST_CASE("the recommended policy leaves room for the next token of all that run, and for 2% of the pool") {
+  AdmissionController<policies::Recommended> gate{{.capacity = 100_tokens}};
+  for (int i = 0; i < 4; ++i) gate.submit(ask(30, 10));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 3);  // 90 held, 3 for their next tokens, 2 of headroom
+  REQUIRE(gate.next_step() == 3_blocks);
+  gate.begin_step(1);
+  for (auto& lease : leases) REQUIRE(lease.grow(1_tokens).reason == Reason::grown);
+  leases.pop_back();
+  gate.submit(ask(34, 1));  // 62 held, 2 next, 2 headroom: 34 is all there is
+  gate.begin_step(2);
+  REQUIRE_FALSE(gate.admit_next().tokens() == 34_tokens);  // the one that waits longer comes first
+  AdmissionController<policies::Recommended> alone{{.capacity = 100_tokens}};
+  alone.submit(ask(100, 0));
+  REQUIRE(alone.admit_next());  // waived: nothing runs
+}
+
+TEST_CASE("in blocks, only those that stand at the end of a block take one in the next step") {
+  AdmissionController<policies::Recommended> gate{{.capacity = 10_blocks, .footprint = paged(16_tokens)}};
+  gate.submit(ask(16, 40));
+  gate.submit(ask(17, 40));
+  auto leases = admit_all(gate);
+  REQUIRE(gate.next_step() == 1_blocks);
+  leases[0].grow(1_tokens);
+  REQUIRE(gate.next_step() == 0_blocks);
+  for (int i = 0; i < 15; ++i) leases[1].grow(1_tokens);
+  REQUIRE(gate.next_step() == 1_blocks);
+  leases[1].finish();
+  REQUIRE(gate.next_step() == 0_blocks);
+}
+
+TEST_CASE("with all that may come reserved, no growth ever fails and nobody is preempted") {
+  AdmissionController<policies::GuaranteedNoEvict> gate{{.capacity = 40_blocks, .footprint = paged(4_tokens)}};
+  for (std::uint64_t i = 0; i < 30; ++i) gate.submit(ask(5 + i % 7, 10 + i % 23));
+  std::vector<decltype(gate)::Lease> running;
+  for (std::uint64_t step = 0; gate.queued() + gate.running() != 0; ++step) {
+    gate.begin_step(step);
+    std::erase_if(running, [](auto& lease) { return lease.grow(1_tokens).reason == Reason::past_max_new; });
+    while (auto lease = gate.admit_next()) running.push_back(std::move(lease));
+    REQUIRE(step < 1'000);
+  }
+  REQUIRE(gate.account(0).completed == 30);
+  REQUIRE(gate.account(0).preempted == 0);
+}
+
+TEST_CASE("who gives way: the least computed, the lowest class, or whose blocks cost least to compute again") {
+  Request const high{.request_class = 0}, low{.request_class = 1};
+  RunningView const old{high, 100_tokens, 1, 10_blocks}, young{high, 100_tokens, 2, 10_blocks}, small{high, 50_tokens, 1, 1_blocks},
+      lowly{low, 500_tokens, 0, 10_blocks};
+  REQUIRE(victim::LeastComputed{}.yields_before(small, young));
+  REQUIRE(victim::LeastComputed{}.yields_before(young, old));
+  REQUIRE_FALSE(victim::LeastComputed{}.yields_before(old, young));
+  REQUIRE(victim::LowestClass{}.yields_before(lowly, young));
+  REQUIRE_FALSE(victim::LowestClass{}.yields_before(young, lowly));
+  REQUIRE(victim::LowestClass{}.yields_before(young, old));
+  REQUIRE(victim::CheapestBlocks{}.yields_before(old, small));  // 10 tokens a block, beside 50
+  REQUIRE(victim::CheapestBlocks{}.yields_before(young, old));
+  REQUIRE(headroom::StepsTimesBatch{}({.given = 5_blocks, .capacity = 100_blocks, .running = 2}) == 16_blocks);
+  REQUIRE(headroom::StepsTimesBatch{}({.given = 50_blocks, .capacity = 100_blocks, .running = 2}) == 50_blocks);
+  REQUIRE(headroom::StepsTimesBatch{}({.given = 50_blocks, .capacity = 100_blocks, .running = 0}) == 0_blocks);
 }
 
 TEST_CASE("a headroom of one's own sees how many run") {

@@ -77,6 +77,10 @@ struct World {
     for (std::uint32_t pool = 0; pool < limits.pools.size(); ++pool) {
       REQUIRE(gate.pool(pool).held.count == model.held(pool));
       REQUIRE(gate.pool(pool).supply.available().count == model.free(pool));
+      std::uint64_t next_step = 0;
+      for (auto const& item : model.running)
+        if (item.grown < item.max_new) next_step += model.blocks(pool, item, item.grown + 1) - model.blocks(pool, item, item.grown);
+      REQUIRE(gate.next_step(pool).count == next_step);
     }
     REQUIRE(gate.running() == model.running.size());
     REQUIRE(gate.queued() == model.queue.size());

@@ -114,6 +114,8 @@ class AdmissionController {
   std::uint32_t pools() const { return ledger_.pools(); }
   PoolView pool(std::uint32_t i = 0) const { return i < ledger_.pools() ? ledger_.view(i) : PoolView{}; }
   bool balanced() const { return ledger_.balanced(); }
+  /// Blocks of a pool that the next token of all running requests takes.
+  Blocks next_step(std::uint32_t pool = 0) const { return pool < max_pools ? next_step_[pool] : Blocks{}; }
   Policy const& policy() const { return policy_; }
   Observer& observer() { return observer_; }
 
@@ -210,7 +212,7 @@ class AdmissionController {
     }
     return say(Outcome::admitted, running_.empty() ? Reason::fits_alone : Reason::fits, 0);
   }
-  Blocks headroom(std::uint32_t pool) const { return policy_.headroom({ledger_.headroom(pool), ledger_.capacity(pool), running_.size()}); }
+  Blocks headroom(std::uint32_t pool) const { return policy_.headroom({ledger_.headroom(pool), ledger_.capacity(pool), running_.size(), next_step_[pool]}); }
 
   /// True when a request in front does not fit and stops those behind it.
   bool blocked(std::uint32_t slot) const {
@@ -252,6 +254,22 @@ class AdmissionController {
     account.tokens_held -= live.tokens_held;
     live.tokens_held = footprint_.tokens_held(reach);
     account.tokens_held += live.tokens_held;
+    note_next(live);
+  }
+
+  bool at_end_of_room(Live const& live) const { return live.sequences(live.length() + Tokens{1}).length > live.room; }
+
+  /// Keeps what the next step takes: of this request, and of all of them together.
+  void note_next(Live& live) {
+    PoolBlocks next{};
+    bool const grows = live.state == LiveState::running && live.grown < live.request.max_new;
+    if (grows && at_end_of_room(live)) next = need(live, live.length() + Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
+      next[pool] -= live.held[pool];
+      next_step_[pool] += next[pool];
+      next_step_[pool] -= live.next_token[pool];
+    }
+    live.next_token = next;
   }
 
   void stop(std::uint32_t slot) {
@@ -264,6 +282,8 @@ class AdmissionController {
     account.tokens_held -= live.tokens_held;
     live.held = {};
     live.tokens_held = {};
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) next_step_[pool] -= live.next_token[pool];
+    live.next_token = {};
     if (leases_[slot]) leases_[slot]->gate_ = nullptr;
     leases_[slot] = nullptr;
   }
@@ -356,6 +376,7 @@ class AdmissionController {
     } else {
       live.grown += step;
       grown(live, step);
+      if (at_end_of_room(live)) note_next(live);
     }
     if (verdict.admitted()) tell(EventKind::grown, live.request, verdict, live.cached() - step * live.request.branches, live.cached());
     return verdict;
@@ -434,7 +455,9 @@ class AdmissionController {
 
   /// Of the running requests not yet chosen, the one the policy takes first. The asker is one of them.
   std::uint32_t first_to_yield() const {
-    auto const view = [this](std::uint32_t slot) { return RunningView{table_[slot].request, table_[slot].cached(), table_[slot].admission}; };
+    auto const view = [this](std::uint32_t slot) {
+      return RunningView{table_[slot].request, table_[slot].cached(), table_[slot].admission, table_[slot].held[0]};
+    };
     std::uint32_t first = no_slot;
     for (std::uint32_t slot = running_.front(); slot != no_slot; slot = table_[slot].next) {
       if (table_[slot].chosen) continue;
@@ -474,6 +497,7 @@ class AdmissionController {
   std::vector<ClassAccount> accounts_;  // one for each class, and the last for requests of unknown classes
   std::vector<std::uint64_t> fresh_;    // queued requests of each class that no pass has passed over yet
   std::vector<Ticket> victims_;         // chosen, and not told yet
+  PoolBlocks next_step_{};              // what the running requests' next token takes
   std::uint64_t now_{};
   std::uint64_t passes_{};  // admission passes that have ended
   std::uint64_t admissions_{};
