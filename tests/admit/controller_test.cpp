@@ -660,6 +660,47 @@ TEST_CASE("who gives way: the least computed, the lowest class, or whose blocks 
   REQUIRE(headroom::StepsTimesBatch{}({.given = 50_blocks, .capacity = 100_blocks, .running = 0}) == 0_blocks);
 }
 
+TEST_CASE("a request whose deadline is past leaves at the next step, from the queue or from its lease, and gives its room back") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  gate.begin_step(10);
+  Request late = ask(60, 10);
+  late.deadline = 12;
+  gate.submit(late);
+  gate.submit(late);
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 1);
+  gate.begin_step(12);
+  REQUIRE_FALSE(leases[0].ended());
+  gate.begin_step(13);
+  REQUIRE(leases[0].ended());
+  REQUIRE(gate.queued() == 0);
+  REQUIRE(gate.pool().held == 0_blocks);
+  REQUIRE(gate.account(0).expired == 2);
+  REQUIRE(gate.account(0).wasted_token_steps == 60 * 2);  // it held 60 tokens over two steps for nothing
+  REQUIRE(gate.submit(late).reason == Reason::expired);
+  REQUIRE(std::string{gate.submit(late).field} == ".deadline");
+  gate.begin_step(14);
+  REQUIRE(gate.account(0).expired == 2);
+}
+
+TEST_CASE("a group is given up together, wherever its requests are, and group 0 is no group") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  Request one = ask(40);
+  one.group = 7;
+  gate.submit(one);
+  gate.submit(ask(40));
+  gate.submit(one);
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  REQUIRE(gate.cancel_group(0) == 0);
+  REQUIRE(gate.cancel_group(8) == 0);
+  REQUIRE(gate.cancel_group(7) == 2);
+  REQUIRE(leases[0].ended());
+  REQUIRE_FALSE(leases[1].ended());
+  REQUIRE(gate.queued() == 0);
+  REQUIRE(gate.cancel_group(7) == 0);
+}
+
 TEST_CASE("a headroom of one's own sees how many run") {
   AdmissionController<Composed<need::WholePrompt, TwoForEach>> gate{{.capacity = 10_tokens}};
   for (int i = 0; i < 5; ++i) gate.submit(ask(2));

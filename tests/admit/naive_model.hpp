@@ -15,7 +15,8 @@ using kvbudget::Reason;
 
 struct Item {
   std::uint64_t id, prompt, max_new, lookahead, branches, group;
-  std::uint64_t grown = 0, lost = 0;
+  std::uint64_t deadline = kvbudget::no_deadline, together = 0;
+  std::uint64_t grown = 0, lost = 0, token_steps = 0;
   bool waited = false;
 
   std::uint64_t ahead() const { return max_new == 0 ? 0 : lookahead; }
@@ -39,8 +40,8 @@ struct Limits {
 };
 
 struct Account {
-  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, preempted = 0, recomputed = 0,
-                peak_tokens = 0, peak_held = 0, peak_requests = 0;
+  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, expired = 0, wasted = 0,
+                preempted = 0, recomputed = 0, peak_tokens = 0, peak_held = 0, peak_requests = 0;
 };
 
 template <class Items>
@@ -101,11 +102,19 @@ class Model {
     return sum;
   }
 
-  void begin_step() {
+  void begin_step(std::uint64_t now) {
     if (begun_ && !passed_) pass();
+    for (auto& item : running) item.token_steps += tokens_held(item);
+    now_ = now;
     begun_ = true;
     passed_ = false;
     yielding_ = false;
+    for (auto const id : ids([&](Item const& item) { return item.deadline < now; })) leave(id, &Account::expired);
+  }
+  std::size_t cancel_group(std::uint64_t together) {
+    auto const all = ids([&](Item const& item) { return together != 0 && item.together == together; });
+    for (auto const id : all) leave(id, &Account::cancelled);
+    return all.size();
   }
 
   Reason submit(Item const& item) {
@@ -114,6 +123,7 @@ class Model {
     Reason reason = Reason::in_queue;
     for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
       if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) reason = Reason::exceeds_capacity;
+    if (reason == Reason::in_queue && item.deadline < now_) reason = Reason::expired;
     if (reason == Reason::in_queue && queue.size() + running.size() == limits_.max_live) reason = Reason::queue_full;
     if (reason != Reason::in_queue)
       ++account.rejected;
@@ -167,12 +177,15 @@ class Model {
     preempt(running.begin() + std::ptrdiff_t(own));
   }
 
-  bool leave(std::uint64_t id, bool completed) {
+  bool leave(std::uint64_t id, bool completed) { return leave(id, completed ? &Account::completed : &Account::cancelled); }
+  bool leave(std::uint64_t id, std::uint64_t Account::*how) {
     auto const in_queue = find(queue, id);
     auto const in_running = find(running, id);
     if (in_queue == queue.end() && in_running == running.end()) return false;
-    auto& account = accounts_[in_queue != queue.end() ? in_queue->group : in_running->group];
-    ++(completed ? account.completed : account.cancelled);
+    Item const& item = in_queue != queue.end() ? *in_queue : *in_running;
+    auto& account = accounts_[item.group];
+    ++(account.*how);
+    if (how != &Account::completed) account.wasted += item.token_steps;
     if (in_queue != queue.end())
       queue.erase(in_queue);
     else
@@ -211,8 +224,19 @@ class Model {
     }
   }
 
+  template <class Which>
+  std::vector<std::uint64_t> ids(Which which) const {
+    std::vector<std::uint64_t> found;
+    for (auto const& item : running)
+      if (which(item)) found.push_back(item.id);
+    for (auto const& item : queue)
+      if (which(item)) found.push_back(item.id);
+    return found;
+  }
+
   Limits limits_;
   std::vector<Account> accounts_;
+  std::uint64_t now_ = 0;
   bool begun_ = false, passed_ = false, yielding_ = false;
 };
 

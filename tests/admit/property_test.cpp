@@ -46,7 +46,9 @@ struct World {
                                       .request_class = item.group,
                                       .branches = std::uint32_t(item.branches),
                                       .lookahead = {item.lookahead},
-                                      .tag = item.id});
+                                      .tag = item.id,
+                                      .group = item.together,
+                                      .deadline = item.deadline});
     REQUIRE(verdict.reason == model.submit(item));
     if (verdict.queued()) tickets[item.id] = verdict.ticket;
   }
@@ -104,6 +106,8 @@ struct World {
       REQUIRE(got.steps_waited == expected.steps_waited);
       REQUIRE(got.completed == expected.completed);
       REQUIRE(got.cancelled == expected.cancelled);
+      REQUIRE(got.expired == expected.expired);
+      REQUIRE(got.wasted_token_steps == expected.wasted);
       REQUIRE(got.preempted == expected.preempted);
       REQUIRE(got.recomputed_tokens.count == expected.recomputed);
       REQUIRE(got.active_tokens.count == model.active_tokens(group));
@@ -148,7 +152,7 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
       std::uint64_t const id = world.next_id > 12 ? world.next_id - upto(12) : upto(world.next_id);
       switch (upto(9)) {
         case 0:
-          world.gate.begin_step(++world.now), world.model.begin_step();
+          world.gate.begin_step(++world.now), world.model.begin_step(world.now);
           break;
         case 1:
         case 2:
@@ -157,7 +161,9 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
                         .max_new = upto(30),
                         .lookahead = upto(1) * upto(4),
                         .branches = upto(3) ? 1 : 1 + upto(3),
-                        .group = upto(world.limits.classes - 1)});
+                        .group = upto(world.limits.classes - 1),
+                        .deadline = upto(3) ? no_deadline : world.now + upto(8) - (world.now > 2 ? 2 : 0),
+                        .together = upto(2)});
           break;
         case 3:
         case 4:
@@ -171,7 +177,12 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
           world.drop(id);
           break;
         case 8:
-          world.leave(id, upto(1) == 1);
+          if (upto(7) == 0) {
+            std::uint64_t const together = upto(2);
+            REQUIRE(world.gate.cancel_group(together) == world.model.cancel_group(together));
+          } else {
+            world.leave(id, upto(1) == 1);
+          }
           break;
         case 9:
           for (std::uint64_t each = 1; each < world.next_id; ++each)

@@ -45,14 +45,16 @@ class AdmissionController {
   /// What is wrong with the limits; empty when they are good.
   Complaints const& complaints() const { return complaints_; }
 
-  /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure.
+  /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure. Requests whose deadline is past leave.
   void begin_step(std::uint64_t now) {
     if (step_begun_) end_pass();
     now_ = now;
+    ++steps_;
     step_begun_ = true;
     pass_ended_ = false;
     yielding_ = false;
     observer_.on({.kind = EventKind::step_begun, .now = now_});
+    if (now_ > earliest_deadline_) reap();
   }
 
   /// Queues the request under verdict.ticket, or rejects it with the reason.
@@ -69,6 +71,7 @@ class AdmissionController {
     verdict.ticket = table_.ticket(slot);
     queue_.push_back(table_, slot);
     enqueued(slot);
+    if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
     tell(EventKind::submitted, request, verdict, {}, {});
     return verdict;
   }
@@ -103,6 +106,11 @@ class AdmissionController {
 
   /// The request is given up, wherever it is. False for a stale ticket.
   bool cancel(Ticket ticket) { return leave(ticket, EventKind::cancelled); }
+
+  /// Every request of the group is given up, wherever it is; how many there were. Group 0 is no group.
+  std::uint32_t cancel_group(std::uint64_t group) {
+    return leave_if(EventKind::cancelled, [group](Live const& live) { return group != 0 && live.request.group == group; });
+  }
 
   /// The request is complete, wherever it is. False for a stale ticket.
   bool finish(Ticket ticket) { return leave(ticket, EventKind::completed); }
@@ -184,6 +192,7 @@ class AdmissionController {
       Blocks const needed = footprint_.most(pool, whole);
       if (needed > ledger_.capacity(pool)) return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, needed);
     }
+    if (request.deadline < now_) return reject(Reason::expired, ".deadline", request.deadline, now_);
     if (table_.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
     return at_pool(Outcome::queued, Reason::in_queue, {}, 0, footprint_.most(0, whole));
   }
@@ -251,6 +260,7 @@ class AdmissionController {
     Sequences const reach = live.sequences(max(live.length(), live.reserved));
     live.held = blocks;
     live.room = footprint_.room(reach.length);
+    count_steps(live);
     account.tokens_held -= live.tokens_held;
     live.tokens_held = footprint_.tokens_held(reach);
     account.tokens_held += live.tokens_held;
@@ -279,6 +289,7 @@ class AdmissionController {
     ClassAccount& account = account_of(live.request.request_class);
     --account.active_requests;
     account.active_tokens -= live.cached();
+    count_steps(live);
     account.tokens_held -= live.tokens_held;
     live.held = {};
     live.tokens_held = {};
@@ -298,8 +309,31 @@ class AdmissionController {
     yielding_ = true;
   }
 
+  /// Ends every live request that `which` picks. An observer that is told may end others: each is looked at afresh.
+  template <class Which>
+  std::uint32_t leave_if(EventKind how, Which which) {
+    std::uint32_t left = 0;
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
+      if (table_.valid(table_.ticket(slot)) && which(table_[slot])) left += leave(table_.ticket(slot), how);
+    return left;
+  }
+
+  void reap() {
+    leave_if(EventKind::expired, [this](Live const& live) { return live.request.deadline < now_; });
+    earliest_deadline_ = no_deadline;
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
+      if (table_.valid(table_.ticket(slot)) && table_[slot].request.deadline < earliest_deadline_) earliest_deadline_ = table_[slot].request.deadline;
+  }
+
+  /// Tokens held x steps, up to now.
+  void count_steps(Live& live) {
+    live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps_ - live.counted_at));
+    live.counted_at = steps_;
+  }
+
   bool leave(Ticket ticket, EventKind how) {
     if (!table_.valid(ticket)) return false;
+    count_steps(table_[ticket.slot]);
     Live const before = table_[ticket.slot];
     if (before.state == LiveState::running) {
       stop(ticket.slot);
@@ -308,7 +342,8 @@ class AdmissionController {
       dequeued(ticket.slot);
     }
     ClassAccount& account = account_of(before.request.request_class);
-    ++(how == EventKind::completed ? account.completed : account.cancelled);
+    ++(how == EventKind::completed ? account.completed : how == EventKind::cancelled ? account.cancelled : account.expired);
+    if (how != EventKind::completed) account.wasted_token_steps = saturating_add(account.wasted_token_steps, before.token_steps);
     table_.release(ticket.slot);
     tell(how, before.request, {.reason = Reason::ended, .ticket = ticket}, before.state == LiveState::running ? before.cached() : Tokens{}, {});
     return true;
@@ -499,6 +534,8 @@ class AdmissionController {
   std::vector<Ticket> victims_;         // chosen, and not told yet
   PoolBlocks next_step_{};              // what the running requests' next token takes
   std::uint64_t now_{};
+  std::uint64_t steps_{};  // that have begun
+  std::uint64_t earliest_deadline_{no_deadline};
   std::uint64_t passes_{};  // admission passes that have ended
   std::uint64_t admissions_{};
   bool step_begun_{};

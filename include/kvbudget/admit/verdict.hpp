@@ -33,7 +33,8 @@ enum class Reason : std::uint8_t {
   unknown_class,
   bad_request,
   bad_limits,
-  ended,  // the lease has ended: growth does nothing
+  expired,  // its deadline is past
+  ended,    // the lease has ended: growth does nothing
 };
 inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::ended) + 1;
 
