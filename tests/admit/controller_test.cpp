@@ -701,6 +701,74 @@ TEST_CASE("a group is given up together, wherever its requests are, and group 0 
   REQUIRE(gate.cancel_group(7) == 0);
 }
 
+TEST_CASE("a pool that shrinks below what is held says by how much, starts nothing, and lets growth take victims") {
+  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = Percent{10}}};
+  for (int i = 0; i < 3; ++i) gate.submit(ask(30, 10));
+  gate.submit(ask(50, 20));
+  gate.submit(ask(5, 0));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 3);
+  REQUIRE(gate.resize(60_tokens).empty());
+  REQUIRE(gate.pool().overcommitted == 30_blocks);
+  REQUIRE(gate.pool().headroom == 6_blocks);
+  REQUIRE(gate.balanced());
+  REQUIRE(gate.queued() == 1);  // 50 + 20 can never fit any more
+  REQUIRE(gate.account(0).rejected_for(Reason::exceeds_capacity) == 1);
+  gate.begin_step(1);
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(leases[0].grow(1_tokens).admitted());  // takes both newer ones: 30 over, and one more
+  REQUIRE(leases[1].ended());
+  REQUIRE(leases[2].ended());
+  REQUIRE(gate.pool().overcommitted == 0_blocks);
+  REQUIRE(gate.pool().held == 31_blocks);
+  REQUIRE(gate.balanced());
+  REQUIRE(gate.resize(100_tokens).empty());
+  REQUIRE(gate.pool().headroom == 10_blocks);  // of the limits' share again: nothing has eroded
+  REQUIRE(gate.submit(ask(50, 20)).queued());
+}
+
+TEST_CASE("a request that runs and can never fit any more is rejected when it is preempted, and does not block the queue") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  gate.submit(ask(60, 30));
+  auto leases = admit_all(gate);
+  REQUIRE(gate.resize(50_tokens).empty());
+  REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
+  REQUIRE(gate.queued() == 0);
+  REQUIRE(gate.account(0).rejected_for(Reason::exceeds_capacity) == 1);
+  gate.submit(ask(50));
+  gate.begin_step(1);
+  REQUIRE(gate.admit_next());
+}
+
+TEST_CASE("a bad capacity changes nothing") {
+  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = 40_tokens}};
+  REQUIRE(std::string{gate.resize(0_tokens)[0].field} == ".capacity");
+  REQUIRE(std::string{gate.resize(40_tokens)[0].field} == ".headroom");
+  REQUIRE(std::string{gate.resize(10_tokens, 1)[0].field} == ".pool");
+  REQUIRE(gate.pool().capacity == 100_blocks);
+  AdmissionController<> hybrid{{.capacity = 10_blocks, .footprint = {.groups = {full_group(4_tokens), fixed_group(1_blocks)}}}};
+  REQUIRE(std::string{hybrid.resize(10_tokens)[0].field} == ".capacity");
+  REQUIRE(hybrid.resize(5_blocks).empty());
+}
+
+TEST_CASE("a controller that drains takes nothing new and finishes what it has") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  gate.submit(ask(60));
+  gate.submit(ask(60));
+  auto leases = admit_all(gate);
+  gate.drain();
+  REQUIRE(gate.submit(ask(1)).reason == Reason::draining);
+  leases.clear();
+  gate.begin_step(1);
+  leases = admit_all(gate);
+  REQUIRE(leases.size() == 1);
+  REQUIRE_FALSE(gate.drained());
+  leases.clear();
+  REQUIRE(gate.drained());
+  gate.reopen();
+  REQUIRE(gate.submit(ask(1)).queued());
+}
+
 TEST_CASE("a headroom of one's own sees how many run") {
   AdmissionController<Composed<need::WholePrompt, TwoForEach>> gate{{.capacity = 10_tokens}};
   for (int i = 0; i < 5; ++i) gate.submit(ask(2));

@@ -82,7 +82,28 @@ class Model {
     for (auto const& item : running) sum += blocks(pool, item, item.grown);
     return sum;
   }
-  std::uint64_t free(std::uint64_t pool) const { return limits_.pools[pool].blocks - held(pool); }
+  std::uint64_t free(std::uint64_t pool) const { return limits_.pools[pool].blocks - std::min(held(pool), limits_.pools[pool].blocks); }
+  std::uint64_t over(std::uint64_t pool) const { return held(pool) - std::min(held(pool), limits_.pools[pool].blocks); }
+  bool impossible(Item const& item) const {
+    for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
+      if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) return true;
+    return false;
+  }
+  void resize(std::uint64_t pool, std::uint64_t blocks) {
+    limits_.pools[pool].blocks = blocks;
+    resized_ = true;
+    reject_impossible();
+  }
+  void reject_impossible() {
+    for (auto it = queue.begin(); it != queue.end();) {
+      if (impossible(*it)) {
+        ++accounts_[it->group].rejected;
+        it = queue.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
   std::uint64_t tokens_held_by(std::uint64_t group) const {
     std::uint64_t sum = 0;
     for (auto const& item : running) sum += item.group == group ? tokens_held(item) : 0;
@@ -121,8 +142,7 @@ class Model {
     auto& account = accounts_[item.group];
     ++account.submitted;
     Reason reason = Reason::in_queue;
-    for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
-      if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) reason = Reason::exceeds_capacity;
+    if (impossible(item)) reason = Reason::exceeds_capacity;
     if (reason == Reason::in_queue && item.deadline < now_) reason = Reason::expired;
     if (reason == Reason::in_queue && queue.size() + running.size() == limits_.max_live) reason = Reason::queue_full;
     if (reason != Reason::in_queue)
@@ -166,15 +186,18 @@ class Model {
       bool enough = true;
       for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool) {
         std::uint64_t after = blocks(pool, *asker, asker->grown + more);
+        if (after == blocks(pool, *asker, asker->grown)) continue;  // it asks nothing of this pool
         for (std::size_t i = 0; i < keep; ++i) after += i == own ? 0 : blocks(pool, running[i], running[i].grown);
         enough = enough && after <= limits_.pools[pool].blocks;
       }
       if (!enough) continue;
       while (running.size() > keep) preempt(running.end() - 1);
       find(running, id)->grown += more;
+      if (resized_) reject_impossible();
       return mark();
     }
     preempt(running.begin() + std::ptrdiff_t(own));
+    if (resized_) reject_impossible();
   }
 
   bool leave(std::uint64_t id, bool completed) { return leave(id, completed ? &Account::completed : &Account::cancelled); }
@@ -237,6 +260,7 @@ class Model {
   Limits limits_;
   std::vector<Account> accounts_;
   std::uint64_t now_ = 0;
+  bool resized_ = false;
   bool begun_ = false, passed_ = false, yielding_ = false;
 };
 

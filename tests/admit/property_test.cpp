@@ -68,6 +68,14 @@ struct World {
     bool const there = completed ? gate.finish(tickets[id]) : gate.cancel(tickets[id]);
     REQUIRE(there == model.leave(id, completed));
   }
+  /// The headroom is in blocks, and a capacity that does not exceed it changes nothing.
+  void resize(std::uint32_t pool, std::uint64_t blocks) {
+    bool const good = blocks > limits.pools[pool].headroom;
+    REQUIRE(gate.resize(Blocks{blocks}, pool).empty() == good);
+    if (!good) return;
+    limits.pools[pool].blocks = blocks;
+    model.resize(pool, blocks);
+  }
   void drop(std::uint64_t id) {  // the lease dies
     if (!leases.contains(id)) return;
     if (!leases[id].ended()) model.leave(id, true);
@@ -79,6 +87,7 @@ struct World {
     for (std::uint32_t pool = 0; pool < limits.pools.size(); ++pool) {
       REQUIRE(gate.pool(pool).held.count == model.held(pool));
       REQUIRE(gate.pool(pool).supply.available().count == model.free(pool));
+      REQUIRE(gate.pool(pool).overcommitted.count == model.over(pool));
       std::uint64_t next_step = 0;
       for (auto const& item : model.running)
         if (item.grown < item.max_new) next_step += model.blocks(pool, item, item.grown + 1) - model.blocks(pool, item, item.grown);
@@ -152,6 +161,7 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
       std::uint64_t const id = world.next_id > 12 ? world.next_id - upto(12) : upto(world.next_id);
       switch (upto(9)) {
         case 0:
+          if (upto(15) == 0) world.resize(std::uint32_t(upto(world.limits.pools.size() - 1)), 1 + upto(60));
           world.gate.begin_step(++world.now), world.model.begin_step(world.now);
           break;
         case 1:

@@ -115,6 +115,22 @@ class AdmissionController {
   /// The request is complete, wherever it is. False for a stale ticket.
   bool finish(Ticket ticket) { return leave(ticket, EventKind::completed); }
 
+  /// Another capacity of a pool. Below what is held the pool is overcommitted by a stated number: nothing starts, and growth takes
+  /// victims. What is queued and can never fit any more is rejected, again when a capacity returns it is accepted. Complaints, and
+  /// no change, where the capacity would be bad.
+  Complaints resize(Budget capacity, std::uint32_t pool = 0) requires ResizableSource<Source> {
+    if (Complaints const complaints = check_resize(capacity, pool); !complaints.empty()) return complaints;
+    ledger_.resize(pool, capacity.blocks(ledger_.block(pool)));
+    resized_ = true;
+    reject_impossible();
+    return {};
+  }
+
+  /// Nothing new is taken from now on; what is queued and what runs goes on. reopen() ends it.
+  void drain() { draining_ = true; }
+  void reopen() { draining_ = false; }
+  bool drained() const { return queue_.empty() && running_.empty(); }
+
   std::uint64_t now() const { return now_; }
   std::uint32_t queued() const { return queue_.size(); }
   std::uint32_t running() const { return running_.size(); }
@@ -187,14 +203,53 @@ class AdmissionController {
     if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
     if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt", 0, 0);
     if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
+    if (draining_) return reject(Reason::draining, "", 0, 0);
     Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-      Blocks const needed = footprint_.most(pool, whole);
-      if (needed > ledger_.capacity(pool)) return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, needed);
-    }
+    if (auto const pool = impossible_in(request); pool != no_slot)
+      return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, footprint_.most(pool, whole));
     if (request.deadline < now_) return reject(Reason::expired, ".deadline", request.deadline, now_);
     if (table_.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
     return at_pool(Outcome::queued, Reason::in_queue, {}, 0, footprint_.most(0, whole));
+  }
+
+  /// The first pool that could not hold the whole request even if it were alone; no_slot when all could.
+  std::uint32_t impossible_in(Request const& request) const {
+    Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool)
+      if (footprint_.most(pool, whole) > ledger_.capacity(pool)) return pool;
+    return no_slot;
+  }
+
+  Complaints check_resize(Budget capacity, std::uint32_t pool) const {
+    if (!complaints_.empty()) return complaints_;
+    if (pool >= ledger_.pools()) return {{".pool", pool, "one of the limits' pools", "number the pools from 0"}};
+    Tokens const block = ledger_.block(pool);
+    if (capacity.in_tokens && block == Tokens{})
+      return {{".capacity", capacity.count, "blocks, where several groups or a fixed one share the pool", "give the capacity in blocks", pool}};
+    Blocks const blocks = capacity.blocks(block), headroom = ledger_.limits(pool).headroom.blocks(block, blocks);
+    if (blocks == Blocks{} || blocks.saturated()) return {{".capacity", capacity.count, "one block or more", "drain() takes nothing new instead", pool}};
+    if (headroom >= blocks) return {{".headroom", headroom.count, "less than the capacity", "give a larger capacity, or limits with less headroom", pool}};
+    return {};
+  }
+
+  /// After a pool has shrunk: whoever is queued and can never fit any more.
+  void reject_impossible() {
+    for (std::uint32_t slot = queue_.front(); slot != no_slot;) {
+      Request const request = table_[slot].request;
+      Ticket const ticket = table_.ticket(slot);
+      std::uint32_t const pool = impossible_in(request);
+      std::uint32_t const next = table_[slot].next;
+      if (pool == no_slot) {
+        slot = next;
+        continue;
+      }
+      queue_.remove(table_, slot);
+      dequeued(slot);
+      table_.release(slot);
+      ++account_of(request.request_class).rejected[static_cast<std::size_t>(Reason::exceeds_capacity)];
+      tell(EventKind::rejected, request, {.reason = Reason::exceeds_capacity, .ticket = ticket, .pool = pool}, {}, {});
+      slot = queue_.front();  // an observer may have changed the queue
+    }
   }
 
   PoolBlocks need(Live const& live, Tokens length) const {
@@ -450,13 +505,14 @@ class AdmissionController {
         tell(EventKind::preempted, table_[ticket.slot].request, {.reason = Reason::preempted, .ticket = ticket, .pool = verdict.pool},
              table_[ticket.slot].cached(), {});
     }
+    if (resized_) reject_impossible();
     return verdict;
   }
 
   /// The first pool that has fewer than `more` blocks even with `freed` ones; no_slot when all have enough.
   std::uint32_t short_of(PoolBlocks const& more, PoolBlocks const& freed) const {
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool)
-      if (more[pool] > ledger_.available(pool) + freed[pool]) return pool;
+      if (more[pool] > ledger_.available(pool) + freed[pool] - ledger_.overcommitted(pool)) return pool;
     return no_slot;
   }
 
@@ -538,6 +594,8 @@ class AdmissionController {
   std::uint64_t earliest_deadline_{no_deadline};
   std::uint64_t passes_{};  // admission passes that have ended
   std::uint64_t admissions_{};
+  bool resized_{};
+  bool draining_{};
   bool step_begun_{};
   bool pass_ended_{};
   bool yielding_{};  // somebody was preempted in this step
