@@ -23,6 +23,7 @@ std::vector<typename Gate::Lease> admit_all(Gate& gate) {
 }
 
 Request ask(std::uint64_t prompt, std::uint64_t max_new = 0) { return {.prompt = {prompt}, .max_new = {max_new}}; }
+Request of_class(std::uint32_t index, std::uint64_t prompt) { return {.prompt = {prompt}, .request_class = index}; }
 
 constexpr policies::Plain scan_on{.order = {.scan_on = true}};
 
@@ -767,6 +768,37 @@ TEST_CASE("a controller that drains takes nothing new and finishes what it has")
   REQUIRE(gate.drained());
   gate.reopen();
   REQUIRE(gate.submit(ask(1)).queued());
+}
+
+TEST_CASE("a class at its ceiling is passed by, in requests or in tokens, and under it is served as without one") {
+  using Limits = limits::Ceilings<2>;
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, Limits>> gate{{.capacity = 1'000_tokens, .classes = 3},
+                                                                                   {.limits = {{ClassLimit{.running = 2}, ClassLimit{.tokens = 100_tokens}}}}};
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(0, 10));
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(1, 45));
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(2, 10));  // no limit is said of it
+  auto leases = admit_all(gate);
+  REQUIRE(gate.account(0).active_requests == 2);
+  REQUIRE(gate.account(1).active_requests == 2);
+  REQUIRE(gate.account(2).active_requests == 3);
+  leases.erase(leases.begin());
+  gate.begin_step(1);
+  auto next = admit_all(gate);
+  REQUIRE(next.size() == 1);
+  REQUIRE(gate.account(0).active_requests == 2);
+}
+
+TEST_CASE("a class's full queue rejects at submit, in requests or in tokens") {
+  using Limits = limits::Ceilings<2>;
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, Limits>> gate{
+      {.capacity = 1'000_tokens, .classes = 2}, {.limits = {{ClassLimit{.queued = 1}, ClassLimit{.queued_tokens = 50_tokens}}}}};
+  REQUIRE(gate.submit(of_class(0, 10)).queued());
+  REQUIRE(gate.submit(of_class(0, 10)).reason == Reason::class_queue_full);
+  REQUIRE(gate.submit(of_class(1, 50)).queued());
+  REQUIRE(gate.submit(of_class(1, 1)).rejected());
+  auto leases = admit_all(gate);
+  REQUIRE(gate.submit(of_class(0, 10)).queued());
+  REQUIRE(gate.account(0).rejected_for(Reason::class_queue_full) == 1);
 }
 
 TEST_CASE("a headroom of one's own sees how many run") {

@@ -208,6 +208,10 @@ class AdmissionController {
     if (auto const pool = impossible_in(request); pool != no_slot)
       return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, footprint_.most(pool, whole));
     if (request.deadline < now_) return reject(Reason::expired, ".deadline", request.deadline, now_);
+    if constexpr (BoundsQueues<decltype(policy_.limits)>) {
+      ClassAccount const& of = account(request.request_class);
+      if (!policy_.limits.queues(request, of)) return reject(Reason::class_queue_full, ".request_class", request.request_class.index, 0);
+    }
     if (table_.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
     return at_pool(Outcome::queued, Reason::in_queue, {}, 0, footprint_.most(0, whole));
   }

@@ -2,13 +2,16 @@
 //   need      how many tokens must have room before a waiting request starts
 //   headroom  how many blocks of a pool admission leaves free while something runs
 //   order     whether a request that does not fit stops those behind it
-//   limits    whether a request's class may have another running now; one that may not is passed by, and stops nobody
+//   limits    whether a request's class may have another running now; one that may not is passed by, and stops nobody. And, where
+//             they say so, whether it may have another queued
 //   victim    which running request gives way first when growth runs out of room
 // A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all.
 #pragma once
 
 #include <kvbudget/admit/account.hpp>
 #include <kvbudget/core/rounding.hpp>
+
+#include <array>
 
 namespace kvbudget::inline v1 {
 
@@ -77,10 +80,37 @@ struct Arrival {
 };
 }  // namespace order
 
+/// What a class may have at most; nothing said is no limit.
+struct ClassLimit {
+  std::uint64_t running{saturated_count};  // requests
+  Tokens tokens{Tokens::max()};            // cached by them, the one that would start included
+  std::uint64_t queued{saturated_count};   // requests
+  Tokens queued_tokens{Tokens::max()};     // prompts, the one that asks included
+};
+
 namespace limits {
 /// Any class may run as much as fits.
 struct None {
   constexpr bool admits(WaitingView const&, ClassAccount const&) const { return true; }
+};
+
+/// A ceiling for each of the first N classes, in requests and in tokens, running and queued. A class at its ceiling is passed by and
+/// stops nobody; a full queue rejects at submit, before any work is done. Under its ceilings a class is served as without them.
+template <std::size_t N>
+struct Ceilings {
+  std::array<ClassLimit, N> of{};
+
+  constexpr bool admits(WaitingView const& waiting, ClassAccount const& account) const {
+    ClassLimit const limit = of_class(waiting.request);
+    return account.active_requests < limit.running && account.active_tokens + waiting.known <= limit.tokens;
+  }
+  constexpr bool queues(Request const& request, ClassAccount const& account) const {
+    ClassLimit const limit = of_class(request);
+    return account.queued_requests < limit.queued && account.queued_tokens + request.prompt <= limit.queued_tokens;
+  }
+
+ private:
+  constexpr ClassLimit of_class(Request const& request) const { return request.request_class.index < N ? of[request.request_class.index] : ClassLimit{}; }
 };
 }  // namespace limits
 
@@ -122,6 +152,12 @@ concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, 
   { policy.order.stops_at(verdict) } -> std::same_as<bool>;
   { policy.limits.admits(waiting, account) } -> std::same_as<bool>;
   { policy.victim.yields_before(running, running) } -> std::same_as<bool>;
+};
+
+/// Limits that bound a class's queue as well.
+template <class Limits>
+concept BoundsQueues = requires(Limits const& limits, Request const& request, ClassAccount const& account) {
+  { limits.queues(request, account) } -> std::same_as<bool>;
 };
 
 }  // namespace kvbudget::inline v1

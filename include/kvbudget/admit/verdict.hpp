@@ -30,7 +30,8 @@ enum class Reason : std::uint8_t {
   // rejected
   exceeds_capacity,  // it can never fit: prompt + max_new is more than the pool holds
   queue_full,
-  draining,  // nothing new is taken
+  class_queue_full,  // the policy's limits on its class's queue
+  draining,          // nothing new is taken
   unknown_class,
   bad_request,
   bad_limits,
