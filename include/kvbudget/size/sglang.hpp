@@ -6,6 +6,7 @@
 //   plan.at(8'192_tokens).requests          // requests of this length side by side
 // Llama-3.1-8B on an H100 with 68'866'277'376 bytes free after loading: 54'428'455'403 bytes, 415'256 tokens, 2'048 requests.
 // A plan that SGLang would refuse holds nothing and says why: `refusal`, and the figures of its message in `figures`.
+// One that starts and can admit nothing (R51, R52) is not refused: plan.serves_nobody() says why at() gives 0 requests.
 // The arithmetic is in the headers of sglang/, rule by rule: budget (R30-R34), cells (R40-R48), buffers (R60).
 #pragma once
 

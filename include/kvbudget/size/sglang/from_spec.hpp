@@ -88,9 +88,11 @@ struct SpecReader {
       if (slides(part)) m.window = facts.window.value_or(part.span);
       return keep_shape(slides(part) ? sliding : full, part, layer);
     }
-    if (part.kind == PartKind::latent && every_token) return void(m.latent = true), keep_one(m.latent_dim, part.width, ".latent", layer);
+    m.latent = m.latent || (part.kind == PartKind::latent && every_token);
+    m.indexed = m.indexed || (part.kind == PartKind::indexer && every_token);
+    if (part.kind == PartKind::latent && every_token) return keep_one(m.latent_dim, part.width, ".latent", layer);
     if (part.kind == PartKind::latent_rope && every_token) return keep_one(m.rope_dim, part.width, ".rope", layer);
-    if (part.kind == PartKind::indexer && every_token) return void(m.indexed = true), keep_one(m.index_dim, part.width, ".indexer", layer);
+    if (part.kind == PartKind::indexer && every_token) return keep_one(m.index_dim, part.width, ".indexer", layer);
     complain(".layers", layer, "attention, sliding windows, latents with or without an indexer, recurrent states",
              "read the model's config.json with read::sglang_model, or fill a sglang::Model", layer);
   }
@@ -131,8 +133,11 @@ struct SpecReader {
     std::size_t convolutions = 0, recurrents = 0;
     bool alike = true;
     for (auto const& part : layer.parts) {
-      if (part.kind == PartKind::conv_state) alike = alike && (convolutions++ == 0 || part == convolution), convolution = part;
-      if (part.kind == PartKind::state) ++recurrents, recurrent = part;
+      bool const convolves = part.kind == PartKind::conv_state;
+      if (!convolves && part.kind != PartKind::state) continue;
+      if (convolves && convolutions != 0) alike = alike && part == convolution;
+      ++(convolves ? convolutions : recurrents);
+      (convolves ? convolution : recurrent) = part;
     }
     if (convolutions + recurrents == 0) return std::nullopt;
     StateModel s{.kernel = 1, .conv_type = facts.conv_type, .state_type = facts.state_type};
