@@ -1,0 +1,233 @@
+// Comparing a log with a prediction: the memory that prints so, and what would explain a difference, found by trying.
+//
+//   compare(log, predict, {low, high})    at the byte count between the two that comes nearest to what is printed
+//   explain(log, comparison, trials)      each trial predicts with one thing changed; the first that makes a figure agree names the cause
+// Nothing here knows a runtime: a Predict turns bytes for the cache into the log it would print.
+#pragma once
+
+#include "figures.hpp"
+
+#include <kvbudget/size/capacity.hpp>
+#include <kvbudget/write/format.hpp>
+
+#include <functional>
+
+namespace example {
+
+using kvbudget::Bytes;
+using kvbudget::Tokens;
+
+struct Prediction {
+  std::vector<std::string> lines{};
+  std::string refusal{};  // why the server would not start
+  std::optional<kvbudget::CachePlan> plan{};
+};
+using Predict = std::function<Prediction(Bytes)>;
+
+/// The byte counts that print alike; where no memory is known, any.
+struct MemoryRange {
+  Bytes low{1};
+  Bytes high{std::uint64_t{1} << 46};
+  bool known{};
+};
+
+/// A prediction with one thing changed.
+struct Trial {
+  std::string name{};
+  Predict predict{};
+  std::optional<MemoryRange> memory{};
+};
+
+enum class Agreement : std::uint8_t { equal, within_print_precision, different, not_compared };
+
+constexpr std::string_view name_of(Agreement agreement) {
+  switch (agreement) {
+    case Agreement::equal:
+      return "equal";
+    case Agreement::within_print_precision:
+      return "within print precision";
+    case Agreement::different:
+      return "different";
+    case Agreement::not_compared:
+      return "not compared";
+  }
+  return "unknown";
+}
+
+struct Compared {
+  Printed printed{};
+  std::string predicted{};
+  std::uint64_t low{}, high{};  // of the predicted figure
+  Agreement agreement{};
+  std::string why{};                // of what differs the cause; of what is not compared the reason
+  std::vector<std::string> also{};  // other causes that explain as much
+};
+
+struct Comparison {
+  MemoryRange range{};
+  Bytes memory{};  // inside it, what comes nearest
+  Prediction prediction{};
+  std::vector<Compared> figures{};
+
+  std::size_t count(Agreement agreement) const {
+    return static_cast<std::size_t>(std::count_if(figures.begin(), figures.end(), [&](auto const& one) { return one.agreement == agreement; }));
+  }
+};
+
+/// The figure that memory decides first: blocks, else tokens, else the length an error estimates.
+struct Primary {
+  Quantity quantity{};
+  std::uint64_t value{};
+};
+
+inline std::optional<Primary> primary_of(RuntimeLog const& log) {
+  if (auto const estimated = log.last(Quantity::estimated_length)) return Primary{Quantity::estimated_length, estimated->low};
+  auto const found = kvbudget::read::measured(log);
+  if (found && !found->pools.empty()) return Primary{Quantity::blocks, found->pools[0].blocks.count};
+  if (found && found->tokens) return Primary{Quantity::tokens, found->tokens->count};
+  return std::nullopt;
+}
+
+inline RuntimeLog log_of(Prediction const& prediction) {
+  std::string text;
+  for (auto const& line : prediction.lines) text += line + "\n";
+  return kvbudget::read::runtime_log_text(text);
+}
+
+/// What a prediction says of it: nothing fits where the server would not start, anything where an error is asked for and there is none.
+inline std::uint64_t predicted_value(Prediction const& prediction, Quantity of) {
+  RuntimeLog const log = log_of(prediction);
+  if (of == Quantity::estimated_length) {
+    auto const estimated = log.last(of);
+    return estimated ? estimated->low : prediction.refusal.empty() ? kvbudget::saturated_count : 0;
+  }
+  auto const found = kvbudget::read::measured(log);
+  if (!found) return 0;
+  if (of == Quantity::blocks) return found->pools.empty() ? 0 : found->pools[0].blocks.count;
+  return found->tokens.value_or(Tokens{}).count;
+}
+
+/// The least memory in the range whose prediction reaches the printed figure, or all of it.
+inline Bytes memory_for(Primary const& primary, Predict const& predict, MemoryRange const& range) {
+  auto const reaches = [&](Bytes memory) { return predicted_value(predict(memory), primary.quantity) >= primary.value; };
+  if (range.low >= range.high || reaches(range.low)) return range.low;
+  if (!reaches(range.high)) return range.high;
+  Bytes low = range.low, high = range.high;
+  while (low + Bytes{1} < high) {
+    Bytes const middle{low.count + (high.count - low.count) / 2};
+    (reaches(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+namespace detail {
+
+inline bool same_figure(Printed const& of, std::vector<Printed> const& a, std::vector<Printed> const& b) {
+  auto const* one = counterpart(of, a);
+  auto const* other = counterpart(of, b);
+  return one && other && agree(one->figure, other->figure);
+}
+
+/// A figure the prediction does not have: an error where it starts, or the other way round; else one that no rule gives.
+inline void without_counterpart(Compared& compared, Prediction const& prediction) {
+  Quantity const of = compared.printed.figure.quantity;
+  bool const of_an_error = of == Quantity::needed || of == Quantity::estimated_length;
+  if (of_an_error || !prediction.refusal.empty()) {
+    compared.agreement = Agreement::different;
+    compared.predicted = prediction.refusal.empty() ? "it starts" : "it does not start";
+    return;
+  }
+  compared.agreement = Agreement::not_compared;
+  compared.why = "no rule of this runtime's predicts it";
+}
+
+inline bool repeats(Compared const& a, Printed const& b) {
+  return a.printed.figure.quantity == b.figure.quantity && a.printed.form == b.form && a.printed.window == b.window && a.printed.place == b.place &&
+         a.printed.figure.printed == b.figure.printed;
+}
+
+}  // namespace detail
+
+/// Every printed figure beside its prediction. What several ranks print alike stands there once.
+inline Comparison compare(RuntimeLog const& log, Predict const& predict, MemoryRange const& range) {
+  auto const primary = primary_of(log);
+  Comparison result{.range = range, .memory = primary ? memory_for(*primary, predict, range) : range.high};
+  result.prediction = predict(result.memory);
+  auto const predicted = figures_of(log_of(result.prediction));
+  auto const lowest = figures_of(log_of(predict(range.low))), highest = figures_of(log_of(predict(range.high)));
+  for (auto const& printed : figures_of(log)) {
+    auto const* other = counterpart(printed, predicted);
+    if (!other && is_input(printed.figure.quantity)) continue;
+    if (other && is_input(printed.figure.quantity) && printed.figure.quantity != Quantity::available) continue;
+    if (std::any_of(result.figures.begin(), result.figures.end(), [&](auto const& known) { return detail::repeats(known, printed); })) continue;
+    Compared compared{.printed = printed};
+    if (!other) {
+      detail::without_counterpart(compared, result.prediction);
+    } else {
+      compared.predicted = other->figure.printed;
+      compared.low = other->figure.low;
+      compared.high = other->figure.high;
+      bool const agrees = agree(printed.figure, other->figure);
+      bool const implied = agrees && !range.known && primary && primary->quantity == printed.figure.quantity && primary->quantity != Quantity::estimated_length;
+      compared.agreement = !agrees                                                         ? Agreement::different
+                           : implied                                                       ? Agreement::not_compared
+                           : !range.known || detail::same_figure(printed, lowest, highest) ? Agreement::equal
+                                                                                           : Agreement::within_print_precision;
+      if (implied) compared.why = fmt::format("the log prints no memory; by the estimate it takes {:.2GiB} a rank", result.memory);
+    }
+    result.figures.push_back(std::move(compared));
+  }
+  return result;
+}
+
+namespace detail {
+
+/// Whether a trial makes figure `i` agree, and none worse.
+inline bool explains(Comparison const& trial, Comparison const& base, std::size_t i) {
+  if (trial.figures.size() != base.figures.size() || trial.figures[i].agreement == Agreement::different) return false;
+  if (trial.figures[i].agreement == Agreement::not_compared) return false;
+  for (std::size_t k = 0; k < base.figures.size(); ++k)
+    if (trial.figures[k].agreement == Agreement::different && base.figures[k].agreement != Agreement::different) return false;
+  return true;
+}
+
+/// What a difference comes to, where no trial explains it.
+inline std::string ratio_of(Compared const& of, MemoryRange const& range, Bytes memory) {
+  Quantity const quantity = of.printed.figure.quantity;
+  auto const as_double = [](std::uint64_t n) { return static_cast<double>(n); };
+  double const printed = (as_double(of.printed.figure.low) + as_double(of.printed.figure.high)) / 2, predicted = (as_double(of.low) + as_double(of.high)) / 2;
+  if (printed <= 0 || predicted <= 0) return "nothing tried explains it";
+  bool const counts = quantity == Quantity::tokens || quantity == Quantity::blocks;
+  if (counts && range.known)
+    return fmt::format("nothing tried explains it: {:.0f} B a {} by the log, {:.0f} B by the estimate, x{:.3f}", as_double(memory.count) / printed,
+                       quantity == Quantity::tokens ? "token" : "block", as_double(memory.count) / predicted, predicted / printed);
+  return fmt::format("nothing tried explains it: printed is x{:.3f} of the estimate", printed / predicted);
+}
+
+}  // namespace detail
+
+/// Gives every difference its cause: the trial that leaves least unexplained, the first of these.
+inline void explain(RuntimeLog const& log, Comparison& base, std::vector<Trial> const& trials) {
+  if (base.count(Agreement::different) == 0) return;
+  std::vector<std::pair<std::string, Comparison>> tried;
+  for (auto const& trial : trials) tried.emplace_back(trial.name, compare(log, trial.predict, trial.memory.value_or(base.range)));
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](auto const& a, auto const& b) { return a.second.count(Agreement::different) < b.second.count(Agreement::different); });
+  for (std::size_t i = 0; i < base.figures.size(); ++i) {
+    if (base.figures[i].agreement != Agreement::different) continue;
+    std::size_t left = 0;
+    for (auto const& [name, trial] : tried) {
+      if (!detail::explains(trial, base, i)) continue;
+      std::size_t const differ = trial.count(Agreement::different);
+      if (base.figures[i].why.empty()) {
+        base.figures[i].why = name;
+        left = differ;
+      } else if (differ == left && base.figures[i].also.size() < 3) {
+        base.figures[i].also.push_back(name);
+      }
+    }
+    if (base.figures[i].why.empty()) base.figures[i].why = detail::ratio_of(base.figures[i], base.range, base.memory);
+  }
+}
+
+}  // namespace example
