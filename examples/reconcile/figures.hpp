@@ -70,8 +70,10 @@ inline bool agree(Figure const& a, Figure const& b) {
 }
 
 /// What a server is told, or finds, rather than works out: not compared.
-inline bool is_input(Quantity quantity) {
+inline bool is_input(Quantity quantity, std::string_view form = {}) {
   switch (quantity) {
+    case Quantity::block:
+      return form.find("block size to") == std::string_view::npos;  // that one vLLM works out
     case Quantity::available:
     case Quantity::device_total:
     case Quantity::device_free:
@@ -101,8 +103,13 @@ inline bool is_input(Quantity quantity) {
 /// Whether a figure of this name means the same in every form.
 inline bool crosses_forms(Quantity quantity) { return !is_input(quantity) && quantity != Quantity::device_bytes; }
 
-/// The predicted figure for a printed one; none where nothing predicts it.
-inline Printed const* counterpart(Printed const& of, std::vector<Printed> const& predicted) {
+/// The predicted figure for a printed one.
+struct Counterpart {
+  Printed const* figure{};  // none where nothing predicts it
+  bool further{};           // the log has more of these than the prediction: a draft model's, or an earlier start's
+};
+
+inline Counterpart counterpart(Printed const& of, std::vector<Printed> const& predicted) {
   std::vector<Printed const*> same_form, same_name;
   for (auto const& one : predicted) {
     if (one.figure.quantity != of.figure.quantity || (of.window != 0 && one.window != 0 && of.window != one.window)) continue;
@@ -110,7 +117,8 @@ inline Printed const* counterpart(Printed const& of, std::vector<Printed> const&
     if (one.form == of.form) same_form.push_back(&one);
   }
   auto const& candidates = !same_form.empty() || !crosses_forms(of.figure.quantity) ? same_form : same_name;
-  return candidates.empty() ? nullptr : candidates[of.place % candidates.size()];
+  if (candidates.empty()) return {};
+  return {candidates[of.place % candidates.size()], of.place >= candidates.size()};
 }
 
 }  // namespace example

@@ -74,7 +74,7 @@ struct Comparison {
   }
 };
 
-/// The figure that memory decides first: blocks, else tokens, else the length an error estimates.
+/// The figure that memory decides first: the length an error estimates, else blocks, else tokens, else concurrency.
 struct Primary {
   Quantity quantity{};
   std::uint64_t value{};
@@ -85,6 +85,7 @@ inline std::optional<Primary> primary_of(RuntimeLog const& log) {
   auto const found = kvbudget::read::measured(log);
   if (found && !found->pools.empty()) return Primary{Quantity::blocks, found->pools[0].blocks.count};
   if (found && found->tokens) return Primary{Quantity::tokens, found->tokens->count};
+  if (auto const times = log.last(Quantity::concurrency)) return Primary{Quantity::concurrency, times->low};
   return std::nullopt;
 }
 
@@ -100,6 +101,10 @@ inline std::uint64_t predicted_value(Prediction const& prediction, Quantity of) 
   if (of == Quantity::estimated_length) {
     auto const estimated = log.last(of);
     return estimated ? estimated->low : prediction.refusal.empty() ? kvbudget::saturated_count : 0;
+  }
+  if (of == Quantity::concurrency) {
+    auto const times = log.last(of);
+    return times ? times->low : 0;
   }
   auto const found = kvbudget::read::measured(log);
   if (!found) return 0;
@@ -123,8 +128,8 @@ inline Bytes memory_for(Primary const& primary, Predict const& predict, MemoryRa
 namespace detail {
 
 inline bool same_figure(Printed const& of, std::vector<Printed> const& a, std::vector<Printed> const& b) {
-  auto const* one = counterpart(of, a);
-  auto const* other = counterpart(of, b);
+  auto const* one = counterpart(of, a).figure;
+  auto const* other = counterpart(of, b).figure;
   return one && other && agree(one->figure, other->figure);
 }
 
@@ -141,10 +146,49 @@ inline void without_counterpart(Compared& compared, Prediction const& prediction
   compared.why = "no rule of this runtime's predicts it";
 }
 
-inline bool repeats(Compared const& a, Printed const& b) {
-  return a.printed.figure.quantity == b.figure.quantity && a.printed.form == b.form && a.printed.window == b.window && a.printed.place == b.place &&
-         a.printed.figure.printed == b.figure.printed;
+/// The same figure of another rank or start, printed alike.
+inline bool repeats(Compared const& a, Printed const& b, bool further) {
+  return a.printed.figure.quantity == b.figure.quantity && a.printed.form == b.form && a.printed.window == b.window &&
+         (further || a.printed.place == b.place) && a.printed.figure.printed == b.figure.printed;
 }
+
+inline bool is_primary(std::optional<Primary> const& primary, Printed const& printed) {
+  return primary && primary->quantity == printed.figure.quantity && primary->quantity != Quantity::estimated_length;
+}
+
+/// A printed figure beside the predicted one.
+struct Beside {
+  Comparison const& whole;
+  std::optional<Primary> primary;
+  std::vector<Printed> predicted, lowest, highest;  // at the memory that comes nearest, and at the ends of the range
+
+  Compared compare(Printed const& printed, Counterpart const& other) const {
+    Compared one{.printed = printed};
+    if (!other.figure) {
+      without_counterpart(one, whole.prediction);
+      return one;
+    }
+    Figure const& figure = other.figure->figure;
+    one.predicted = figure.printed;
+    one.low = figure.low;
+    one.high = figure.high;
+    one.agreement = agreement_of(printed, figure);
+    if (one.agreement == Agreement::not_compared) one.why = fmt::format("the log prints no memory; by the estimate it takes {:.2GiB} a rank", whole.memory);
+    if (one.agreement == Agreement::different && other.further) {
+      one.agreement = Agreement::not_compared;
+      one.predicted.clear();
+      one.why = "the estimate has no further one of these: a draft model's, or an earlier start's";
+    }
+    return one;
+  }
+
+ private:
+  Agreement agreement_of(Printed const& printed, Figure const& figure) const {
+    if (!agree(printed.figure, figure)) return Agreement::different;
+    if (!whole.range.known && is_primary(primary, printed)) return Agreement::not_compared;
+    return !whole.range.known || same_figure(printed, lowest, highest) ? Agreement::equal : Agreement::within_print_precision;
+  }
+};
 
 }  // namespace detail
 
@@ -153,30 +197,17 @@ inline Comparison compare(RuntimeLog const& log, Predict const& predict, MemoryR
   auto const primary = primary_of(log);
   Comparison result{.range = range, .memory = primary ? memory_for(*primary, predict, range) : range.high};
   result.prediction = predict(result.memory);
-  auto const predicted = figures_of(log_of(result.prediction));
-  auto const lowest = figures_of(log_of(predict(range.low))), highest = figures_of(log_of(predict(range.high)));
+  detail::Beside const beside{result, primary, figures_of(log_of(result.prediction)), figures_of(log_of(predict(range.low))),
+                              figures_of(log_of(predict(range.high)))};
+  std::vector<Compared> figures;
   for (auto const& printed : figures_of(log)) {
-    auto const* other = counterpart(printed, predicted);
-    if (!other && is_input(printed.figure.quantity)) continue;
-    if (other && is_input(printed.figure.quantity) && printed.figure.quantity != Quantity::available) continue;
-    if (std::any_of(result.figures.begin(), result.figures.end(), [&](auto const& known) { return detail::repeats(known, printed); })) continue;
-    Compared compared{.printed = printed};
-    if (!other) {
-      detail::without_counterpart(compared, result.prediction);
-    } else {
-      compared.predicted = other->figure.printed;
-      compared.low = other->figure.low;
-      compared.high = other->figure.high;
-      bool const agrees = agree(printed.figure, other->figure);
-      bool const implied = agrees && !range.known && primary && primary->quantity == printed.figure.quantity && primary->quantity != Quantity::estimated_length;
-      compared.agreement = !agrees                                                         ? Agreement::different
-                           : implied                                                       ? Agreement::not_compared
-                           : !range.known || detail::same_figure(printed, lowest, highest) ? Agreement::equal
-                                                                                           : Agreement::within_print_precision;
-      if (implied) compared.why = fmt::format("the log prints no memory; by the estimate it takes {:.2GiB} a rank", result.memory);
-    }
-    result.figures.push_back(std::move(compared));
+    auto const other = counterpart(printed, beside.predicted);
+    bool const of_an_error = other.figure && printed.figure.quantity == Quantity::available;
+    if (is_input(printed.figure.quantity, printed.form) && !of_an_error) continue;
+    bool const known = std::any_of(figures.begin(), figures.end(), [&](auto const& one) { return detail::repeats(one, printed, other.further); });
+    if (!known) figures.push_back(beside.compare(printed, other));
   }
+  result.figures = std::move(figures);
   return result;
 }
 
@@ -189,6 +220,14 @@ inline bool explains(Comparison const& trial, Comparison const& base, std::size_
   for (std::size_t k = 0; k < base.figures.size(); ++k)
     if (trial.figures[k].agreement == Agreement::different && base.figures[k].agreement != Agreement::different) return false;
   return true;
+}
+
+/// Whether a trial is one that explains already, with something beside it.
+inline bool says_more_than(std::string const& name, Compared const& of) {
+  auto const within = [&](std::string const& known) {
+    return name.rfind(known + ",", 0) == 0 || (name.size() > known.size() && name.find("and " + known) != std::string::npos);
+  };
+  return within(of.why) || std::any_of(of.also.begin(), of.also.end(), within);
 }
 
 /// What a difference comes to, where no trial explains it.
@@ -222,7 +261,7 @@ inline void explain(RuntimeLog const& log, Comparison& base, std::vector<Trial> 
       if (base.figures[i].why.empty()) {
         base.figures[i].why = name;
         left = differ;
-      } else if (differ == left && base.figures[i].also.size() < 3) {
+      } else if (differ == left && base.figures[i].also.size() < 3 && !detail::says_more_than(name, base.figures[i])) {
         base.figures[i].also.push_back(name);
       }
     }

@@ -24,7 +24,8 @@ struct SglangSetup {
   }
 };
 
-inline std::vector<Trial> sglang_trials(SglangSetup const& setup, RuntimeLog const& log) {
+/// Flags, one at a time.
+inline std::vector<Trial> sglang_flag_trials(SglangSetup const& setup, RuntimeLog const& log) {
   std::vector<Trial> trials;
   auto const set = [&](std::string const& name, auto change) { trials.push_back(variant(name, setup, change)); };
   try_each<SglangSetup, std::string>(trials, setup, "--kv-cache-dtype", {"fp8_e4m3", "bf16", "fp4_e2m1", "auto"}, setup.flags.dtype,
@@ -50,11 +51,36 @@ inline std::vector<Trial> sglang_trials(SglangSetup const& setup, RuntimeLog con
   return trials;
 }
 
+/// Flags, and the same with the pages that a backend may ask for (R25).
+inline std::vector<Trial> sglang_trials(SglangSetup const& setup, RuntimeLog const& log) {
+  auto trials = sglang_flag_trials(setup, log);
+  for (std::uint64_t const page : {64, 128}) {
+    if (setup.flags.options.page_size.count != 1) break;
+    SglangSetup paged = setup;
+    paged.flags.options.page_size = {page};
+    for (auto& trial : sglang_flag_trials(paged, log)) trials.push_back({fmt::format("{}, and --page-size {}", trial.name, page), trial.predict, trial.memory});
+  }
+  return trials;
+}
+
+/// R25: what SGLang itself sets for DeepSeek-V4, and the page of sparse latents, where nothing else is told.
+inline SglangFlags resolved(SglangFlags flags, kvbudget::sglang::Model const& model) {
+  bool const page_told = flags.options.page_size != Tokens{1};
+  if (model.indexed && !page_told) flags.options.page_size = Tokens{64};
+  if (!model.compressed) return flags;
+  if (!page_told) flags.options.page_size = Tokens{256};
+  if (flags.swa_ratio.empty()) flags.swa_ratio = "0.1";
+  if (flags.running == 0) flags.running = 256;
+  return flags;
+}
+
 inline Reconciler sglang_reconciler(RuntimeLog const& log) {
   auto flags = std::make_shared<SglangFlags>();
   return {"sglang", [flags](CLI::App& app) { add_sglang_flags(app, *flags); },
           [flags, log](kvbudget::read::Model const& model, Question const& question) {
-            SglangSetup const setup{*flags, question, context_of(question, model), model};
+            SglangSetup setup{*flags, question, context_of(question, model), model};
+            auto options = sglang_options(setup.flags, question);
+            setup.flags = resolved(setup.flags, sglang_model(model, setup.context, options));
             setup.predict(Bytes{1} * (std::uint64_t{1} << 30));
             Predict const predict = [setup](Bytes memory) { return setup.predict(memory); };
             auto trials = sglang_trials(setup, log);

@@ -54,6 +54,26 @@ inline void add_block_line(std::vector<std::string>& lines, kvbudget::vllm::Plan
   if (states && stretched != Tokens{}) lines.push_back(fmt::format("Setting attention block size to {} tokens", stretched.count));
 }
 
+/// C4: the layers that fill up the groups of a kind.
+inline void add_padding_lines(std::vector<std::string>& lines, kvbudget::vllm::Plan const& plan) {
+  auto const& groups = plan.layer_groups;
+  if (groups.size() < 2 || groups[0].uniform_type) return;
+  std::uint64_t const most = kvbudget::vllm::detail::largest_group(groups);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    auto const alike = [&](auto const& other) {
+      auto const &a = groups[i].members[0], &b = other.members[0];
+      return a.kind == b.kind && a.window == b.window && a.block == b.block;
+    };
+    if (std::any_of(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(i), alike)) continue;
+    std::uint64_t layers = 0, room = 0;
+    for (auto const& group : groups)
+      if (alike(group)) layers += group.layers.size(), room += most;
+    if (layers == 0 || room == layers) continue;
+    lines.push_back(fmt::format("Add {} padding layers, may waste at most {:.2f}% KV cache memory", room - layers,
+                                100 * static_cast<double>(room - layers) / static_cast<double>(layers)));
+  }
+}
+
 }  // namespace detail
 
 inline Prediction VllmSetup::predict(Bytes memory) const {
@@ -72,6 +92,7 @@ inline Prediction VllmSetup::predict(Bytes memory) const {
   if (options.auto_fit && !plan.refused() && plan.max_model_len != context)
     found.lines.push_back(fmt::format("Auto-fit max_model_len: reduced from {} to {}", context.count, plan.max_model_len.count));
   detail::add_block_line(found.lines, plan);
+  detail::add_padding_lines(found.lines, plan);
   return found;
 }
 
@@ -86,7 +107,7 @@ inline std::vector<Trial> vllm_flag_trials(VllmSetup const& setup) {
   try_each<VllmSetup, std::uint32_t>(trials, setup, "--pipeline-parallel-size", {1, 2, 4, 8}, setup.question.pipeline,
                                      [](VllmSetup& changed, std::uint32_t value) { changed.question.pipeline = value; });
   if (!setup.flags.sync_scheduling) set("--no-async-scheduling", [](VllmSetup& changed) { changed.flags.sync_scheduling = true; });
-  for (std::uint64_t const tokens : {2'048, 4'096, 8'192, 16'384, 32'768, 65'536})
+  for (std::uint64_t const tokens : {2'048, 2'496, 4'096, 8'192, 16'384, 32'768, 65'536})
     for (bool const sync : {setup.flags.sync_scheduling, !setup.flags.sync_scheduling})
       if (tokens != setup.flags.batched_tokens)
         set(fmt::format("--max-num-batched-tokens {}{}", tokens,
@@ -105,6 +126,11 @@ inline std::vector<Trial> vllm_flag_trials(VllmSetup const& setup) {
         changed.spec.layers.append(changed.drafts);
         changed.flags.options.num_speculative_tokens = tokens;
       });
+  if (auto const layers = setup.spec.layers.size(); layers != 0)
+    set("a draft model of one layer like the last (EAGLE)", [layers](VllmSetup& changed) {
+      kvbudget::Layer const last = changed.spec.layers[layers - 1];
+      changed.spec.layers.append(last);
+    });
   try_each<VllmSetup, std::uint32_t>(trials, setup, "--decode-context-parallel-size", {2, 4, 8}, setup.flags.options.decode_context_parallel,
                                      [](VllmSetup& changed, std::uint32_t value) { changed.flags.options.decode_context_parallel = value; });
   try_each<VllmSetup, std::string>(trials, setup, "--mamba-ssm-cache-dtype", {"bfloat16", "float16", "float32"}, setup.flags.ssm_dtype,
@@ -116,31 +142,51 @@ inline std::vector<Trial> vllm_flag_trials(VllmSetup const& setup) {
   return trials;
 }
 
-/// What is tried where a figure differs, in the order of how often it is the cause: the print form, another rank's memory, flags, and
-/// flags in the other print form of V1.
-inline std::vector<Trial> vllm_trials(VllmSetup const& setup, std::vector<Trial> const& memories) {
-  struct Form {
-    char const* release;
-    char const* words;
+namespace detail {
+
+inline bool keeps_states(kvbudget::CacheSpec const& spec) {
+  for (auto const& layer : spec.layers.palette)
+    for (auto const& part : layer.parts)
+      if (part.keeps == kvbudget::Keeps::fixed) return true;
+  return false;
+}
+
+/// The other print forms, and for a model with states the default before it had prefix caching: a flag may differ beside one of these.
+inline std::vector<std::pair<std::string, VllmSetup>> vllm_bases(VllmSetup const& setup) {
+  std::vector<std::pair<std::string, VllmSetup>> bases;
+  auto const add = [&](std::string name, char const* release, bool no_prefix_caching) {
+    VllmSetup base = setup;
+    base.flags.release = release;
+    base.flags.no_prefix_caching = no_prefix_caching;
+    if (release != setup.flags.release || no_prefix_caching != setup.flags.no_prefix_caching) bases.emplace_back(std::move(name), std::move(base));
   };
-  constexpr Form forms[] = {{"current", "the print form since 0.20.1 (--release current)"},
-                            {"v1", "an older print form (--release v1, up to 0.20.0)"},
-                            {"v0", "an older print form (--release v0)"}};
-  std::vector<Trial> trials, in_other_form;
-  for (auto const& form : forms) {
-    if (setup.flags.release == form.release) continue;
-    VllmSetup other = setup;
-    other.flags.release = form.release;
-    trials.push_back(variant(form.words, other, [](VllmSetup&) {}));
-    if (setup.flags.release == "v0" || std::string_view{form.release} == "v0") continue;
-    for (auto& trial : vllm_flag_trials(other)) in_other_form.push_back({fmt::format("{}, and {}", trial.name, form.words), trial.predict, trial.memory});
+  bool const was = setup.flags.no_prefix_caching;
+  if (setup.flags.release != "v0") {
+    add("the print form since 0.20.1 (--release current)", "current", was);
+    add("an older print form (--release v1, up to 0.20.0)", "v1", was);
+    if (keeps_states(setup.spec)) add("--no-enable-prefix-caching", setup.flags.release == "v1" ? "v1" : "current", true);
+    if (keeps_states(setup.spec)) add("--no-enable-prefix-caching in an older print form (--release v1, up to 0.20.0)", "v1", true);
   }
+  return bases;
+}
+
+}  // namespace detail
+
+/// What is tried where a figure differs, in the order of how often it is the cause: the print form, another rank's memory, flags one
+/// at a time, and the same beside another print form.
+inline std::vector<Trial> vllm_trials(VllmSetup const& setup, std::vector<Trial> const& memories) {
+  std::vector<Trial> trials;
+  auto const bases = detail::vllm_bases(setup);
+  for (auto const& [name, base] : bases) trials.push_back(variant(name, base, [](VllmSetup&) {}));
+  if (setup.flags.release != "v0")
+    trials.push_back(variant("an older print form (--release v0)", setup, [](VllmSetup& changed) { changed.flags.release = "v0"; }));
   if (setup.without_null_block)
     trials.push_back(
         variant("an older print form: the error's memory still has the null block", setup, [](VllmSetup& changed) { changed.without_null_block = false; }));
   trials.insert(trials.end(), memories.begin(), memories.end());
   for (auto& trial : vllm_flag_trials(setup)) trials.push_back(std::move(trial));
-  trials.insert(trials.end(), in_other_form.begin(), in_other_form.end());
+  for (auto const& [name, base] : bases)
+    for (auto& trial : vllm_flag_trials(base)) trials.push_back({fmt::format("{}, and {}", trial.name, name), trial.predict, trial.memory});
   return trials;
 }
 
