@@ -136,17 +136,29 @@ void print_three_numbers(Answer const& answer) {
   if (auto const text = request_by_the_estimate(answer); !text.empty()) fmt::print("    by the estimate    {}\n", text);
 }
 
+char const* label_of(Compared const& one) {
+  if (one.agreement != Agreement::different) return "because";
+  return one.explained ? "likely cause" : "nothing tried explains it";
+}
+
 void print_comparison(Answer const& answer) {
   auto const& comparison = *answer.comparison;
   fmt::print("\n{:<20} {:>16} {:>16}   {}\n", "printed", "by the log", "by the estimate", "");
   for (auto const& one : comparison.figures) {
     fmt::print("{:<20} {:>16} {:>16}   {}, {}\n", name_of(one.printed.figure.quantity), one.printed.figure.printed, one.predicted.empty() ? "-" : one.predicted,
                name_of(one.agreement), where(one.printed));
-    if (!one.why.empty()) fmt::print("{:<20} {}: {}\n", "", one.agreement == Agreement::different ? "likely cause" : "because", one.why);
+    if (!one.why.empty()) fmt::print("{:<20} {}: {}\n", "", label_of(one), one.why);
     for (auto const& other : one.also) fmt::print("{:<20} or as well: {}\n", "", other);
   }
   if (comparison.figures.empty()) fmt::print("nothing: the log prints no figure that the estimate has\n");
   if (!comparison.prediction.refusal.empty()) fmt::print("by the estimate it would not start: {}\n", comparison.prediction.refusal);
+}
+
+/// The blocks and groups of the estimate, where it agrees with the log.
+std::optional<AdmissionLimits> estimates_limits(Answer const& answer) {
+  if (!answer.comparison || answer.differs() || !answer.comparison->prediction.plan || !answer.comparison->prediction.refusal.empty()) return std::nullopt;
+  auto const limits = limits_of(*answer.comparison->prediction.plan);
+  return check(limits).empty() ? std::optional{limits} : std::nullopt;
 }
 
 void print_budget(Answer const& answer) {
@@ -159,8 +171,11 @@ void print_budget(Answer const& answer) {
     fmt::print("{{.capacity = {}, .footprint = paged({})}}\n", kvbudget::Blocks{limits.capacity.count}, answer.measured->block);
   for (auto const& pool : limits.more_pools) fmt::print("  and {} more of a smaller window\n", kvbudget::Blocks{pool.capacity.count});
   if (answer.measured->sentinels != kvbudget::Blocks{} && limits.capacity.in_tokens) fmt::print("  vLLM never hands out one of the blocks in it\n");
-  if (answer.context != Tokens{})
-    fmt::print("  a controller on it runs {} of {}\n", kvbudget::write::counted(admitted(limits, answer.context), "request", "requests"), answer.context);
+  if (answer.context == Tokens{}) return;
+  fmt::print("  a controller on it runs {} of {}\n", kvbudget::write::counted(admitted(limits, answer.context), "request", "requests"), answer.context);
+  if (auto const own = estimates_limits(answer))
+    fmt::print("  on the estimate's own blocks and what the layers keep, which agree with the log: {}\n",
+               kvbudget::write::counted(admitted(*own, answer.context), "request", "requests"));
 }
 
 void print(Answer const& answer) {
@@ -194,7 +209,7 @@ Json to_json(Compared const& one) {
   Json json = to_json(one.printed);
   json["predicted"] = one.predicted.empty() ? Json(nullptr) : Json(one.predicted);
   json["agreement"] = name_of(one.agreement);
-  if (!one.why.empty()) json[one.agreement == Agreement::different ? "cause" : "because"] = one.why;
+  if (!one.why.empty()) json[one.explained ? "cause" : "because"] = one.why;
   if (!one.also.empty()) json["or_as_well"] = one.also;
   return json;
 }
@@ -224,6 +239,8 @@ Json to_json(Answer const& answer) {
   json["starts"] = comparison.prediction.refusal.empty();
   json["comparison"] = Json::array();
   for (auto const& one : comparison.figures) json["comparison"].push_back(to_json(one));
+  auto const own = estimates_limits(answer);
+  json["admitted_by_estimate"] = own && answer.context != Tokens{} ? Json(admitted(*own, answer.context)) : Json(nullptr);
   json["agrees"] = !answer.differs();
   return json;
 }
@@ -261,8 +278,9 @@ Answer answer_of(Arguments const& arguments, RuntimeLog log, std::optional<Recon
                                  "vLLM, SGLang, TensorRT-LLM or llama.cpp, beside a model", "leave MODEL out to see what the log says"}};
   answer.model = model_of(question);
   auto const subject = reconciler->subject(*answer.model, question);
-  answer.comparison = compare(answer.log, subject.predict, memory_in(answer.log, question));
-  explain(answer.log, *answer.comparison, subject.trials);
+  LogFacts const facts = facts_of(answer.log);
+  answer.comparison = compare(facts, subject.predict, memory_in(answer.log, question));
+  explain(facts, *answer.comparison, subject.trials);
   if (answer.context == Tokens{} && answer.model->context) answer.context = *answer.model->context;
   return answer;
 }

@@ -30,6 +30,13 @@ inline std::optional<kvbudget::AdmissionLimits> limits_of(kvbudget::read::Measur
   return limits;
 }
 
+/// The same of a plan: all of its pools, and what its layers keep.
+inline kvbudget::AdmissionLimits limits_of(kvbudget::CachePlan const& plan) {
+  kvbudget::AdmissionLimits limits{.capacity = plan.usable(), .footprint = plan.footprint};
+  for (auto const& pool : plan.more_pools) limits.more_pools.push_back({.capacity = pool.usable(), .name = pool.name});
+  return limits;
+}
+
 /// Requests of `length` tokens that a controller on these limits runs side by side, up to 65,536.
 inline std::uint64_t admitted(kvbudget::AdmissionLimits limits, kvbudget::Tokens length) {
   constexpr std::uint32_t most = 65'536;

@@ -24,9 +24,11 @@ struct LlamaCppSetup {
     if (device.empty()) return found;
     llama_cpp::Devices one{};
     one.splits.push_back(Bytes{1});
-    Bytes cells{}, states{};
-    for (auto const& share : plan.on(one)) cells += share.kv, states += share.rs;
-    for (auto const& line : llama_cpp::buffer_lines({.kv = cells, .rs = states}, device)) found.lines.push_back("llama: " + line);
+    for (auto const& cache : plan.caches) {  // R19: a buffer for each cache
+      Bytes cells{}, states{};
+      for (auto const& share : llama_cpp::per_device({cache}, plan.model_layers, one)) cells += share.kv, states += share.rs;
+      for (auto const& line : llama_cpp::buffer_lines({.kv = cells, .rs = states}, device)) found.lines.push_back("llama: " + line);
+    }
     return found;
   }
 };

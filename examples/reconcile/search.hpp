@@ -1,7 +1,7 @@
 // Comparing a log with a prediction: the memory that prints so, and what would explain a difference, found by trying.
 //
-//   compare(log, predict, {low, high})    at the byte count between the two that comes nearest to what is printed
-//   explain(log, comparison, trials)      each trial predicts with one thing changed; the first that makes a figure agree names the cause
+//   compare(facts, predict, {low, high})  at the byte count between the two that comes nearest to what is printed
+//   explain(facts, comparison, trials)    each trial predicts with one thing changed; the first that makes a figure agree names the cause
 // Nothing here knows a runtime: a Predict turns bytes for the cache into the log it would print.
 #pragma once
 
@@ -59,7 +59,8 @@ struct Compared {
   std::string predicted{};
   std::uint64_t low{}, high{};  // of the predicted figure
   Agreement agreement{};
-  std::string why{};                // of what differs the cause; of what is not compared the reason
+  bool explained{};                 // of what differs: a trial makes it agree
+  std::string why{};                // that trial, or what the difference comes to; of what is not compared the reason
   std::vector<std::string> also{};  // other causes that explain as much
 };
 
@@ -192,18 +193,26 @@ struct Beside {
 
 }  // namespace detail
 
-/// Every printed figure beside its prediction. What several ranks print alike stands there once.
-inline Comparison compare(RuntimeLog const& log, Predict const& predict, MemoryRange const& range) {
-  auto const primary = primary_of(log);
-  Comparison result{.range = range, .memory = primary ? memory_for(*primary, predict, range) : range.high};
+/// What of a log is compared, worked out once for all predictions.
+struct LogFacts {
+  std::vector<Printed> figures{};
+  std::optional<Primary> primary{};
+};
+
+inline LogFacts facts_of(RuntimeLog const& log) { return {figures_of(log), primary_of(log)}; }
+
+/// Every printed figure beside its prediction, at most 512. What several ranks print alike stands there once.
+inline Comparison compare(LogFacts const& log, Predict const& predict, MemoryRange const& range) {
+  constexpr std::size_t most = 512;
+  Comparison result{.range = range, .memory = log.primary ? memory_for(*log.primary, predict, range) : range.high};
   result.prediction = predict(result.memory);
-  detail::Beside const beside{result, primary, figures_of(log_of(result.prediction)), figures_of(log_of(predict(range.low))),
+  detail::Beside const beside{result, log.primary, figures_of(log_of(result.prediction)), figures_of(log_of(predict(range.low))),
                               figures_of(log_of(predict(range.high)))};
   std::vector<Compared> figures;
-  for (auto const& printed : figures_of(log)) {
+  for (auto const& printed : log.figures) {
     auto const other = counterpart(printed, beside.predicted);
-    bool const of_an_error = other.figure && printed.figure.quantity == Quantity::available;
-    if (is_input(printed.figure.quantity, printed.form) && !of_an_error) continue;
+    bool const of_an_error = other.figure && printed.figure.quantity == Quantity::available && printed.form.find("needed") != std::string_view::npos;
+    if ((is_input(printed.figure.quantity, printed.form) && !of_an_error) || figures.size() == most) continue;
     bool const known = std::any_of(figures.begin(), figures.end(), [&](auto const& one) { return detail::repeats(one, printed, other.further); });
     if (!known) figures.push_back(beside.compare(printed, other));
   }
@@ -235,18 +244,18 @@ inline std::string ratio_of(Compared const& of, MemoryRange const& range, Bytes 
   Quantity const quantity = of.printed.figure.quantity;
   auto const as_double = [](std::uint64_t n) { return static_cast<double>(n); };
   double const printed = (as_double(of.printed.figure.low) + as_double(of.printed.figure.high)) / 2, predicted = (as_double(of.low) + as_double(of.high)) / 2;
-  if (printed <= 0 || predicted <= 0) return "nothing tried explains it";
+  if (printed <= 0 || predicted <= 0) return "the estimate has no such figure";
   bool const counts = quantity == Quantity::tokens || quantity == Quantity::blocks;
   if (counts && range.known)
-    return fmt::format("nothing tried explains it: {:.0f} B a {} by the log, {:.0f} B by the estimate, x{:.3f}", as_double(memory.count) / printed,
+    return fmt::format("{:.0f} B a {} by the log, {:.0f} B by the estimate, x{:.3f}", as_double(memory.count) / printed,
                        quantity == Quantity::tokens ? "token" : "block", as_double(memory.count) / predicted, predicted / printed);
-  return fmt::format("nothing tried explains it: printed is x{:.3f} of the estimate", printed / predicted);
+  return fmt::format("printed is x{:.3f} of the estimate", printed / predicted);
 }
 
 }  // namespace detail
 
 /// Gives every difference its cause: the trial that leaves least unexplained, the first of these.
-inline void explain(RuntimeLog const& log, Comparison& base, std::vector<Trial> const& trials) {
+inline void explain(LogFacts const& log, Comparison& base, std::vector<Trial> const& trials) {
   if (base.count(Agreement::different) == 0) return;
   std::vector<std::pair<std::string, Comparison>> tried;
   for (auto const& trial : trials) tried.emplace_back(trial.name, compare(log, trial.predict, trial.memory.value_or(base.range)));
@@ -260,6 +269,7 @@ inline void explain(RuntimeLog const& log, Comparison& base, std::vector<Trial> 
       std::size_t const differ = trial.count(Agreement::different);
       if (base.figures[i].why.empty()) {
         base.figures[i].why = name;
+        base.figures[i].explained = true;
         left = differ;
       } else if (differ == left && base.figures[i].also.size() < 3 && !detail::says_more_than(name, base.figures[i])) {
         base.figures[i].also.push_back(name);

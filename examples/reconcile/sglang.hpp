@@ -48,6 +48,8 @@ inline std::vector<Trial> sglang_flag_trials(SglangSetup const& setup, RuntimeLo
     set(fmt::format("other memory for states: --max-mamba-cache-size {}", slots), [&](SglangSetup& changed) { changed.flags.mamba_slots = slots; });
   if (auto const running = told(log, Quantity::max_requests); running != 0 && setup.flags.running == 0)
     set(fmt::format("--max-running-requests {}", running), [&](SglangSetup& changed) { changed.flags.running = running; });
+  for (std::uint64_t const running : {1, 2, 3, 4, 8, 16, 32, 48, 64, 128, 256, 512})
+    if (running != setup.flags.running) set(fmt::format("--max-running-requests {}", running), [&](SglangSetup& changed) { changed.flags.running = running; });
   return trials;
 }
 

@@ -9,6 +9,8 @@
 #include <kvbudget/core/rounding.hpp>
 #include <kvbudget/read/runtime_log.hpp>
 
+#include <set>
+
 namespace kvbudget::inline v1::read {
 
 struct MeasuredPool {
@@ -38,13 +40,11 @@ inline std::string rank_of(std::string const& process) {
 /// The least figure of the last start: back from the end, until a rank speaks again.
 inline std::optional<Figure> settled(RuntimeLog const& log, Quantity quantity, std::string_view form = {}) {
   std::optional<Figure> least;
-  std::vector<std::string> ranks;
+  std::set<std::string> ranks;
   for (auto line = log.lines.rbegin(); line != log.lines.rend(); ++line) {
     Figure const* const figure = line->find(quantity);
     if (!figure || (!form.empty() && line->form.substr(0, form.size()) != form)) continue;
-    std::string const rank = rank_of(line->process);
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) break;
-    ranks.push_back(rank);
+    if (!ranks.insert(rank_of(line->process)).second) break;
     if (!least || figure->low < least->low) least = *figure;
   }
   return least;
