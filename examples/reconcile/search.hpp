@@ -137,7 +137,7 @@ inline bool same_figure(Printed const& of, std::vector<Printed> const& a, std::v
 /// A figure the prediction does not have: an error where it starts, or the other way round; else one that no rule gives.
 inline void without_counterpart(Compared& compared, Prediction const& prediction) {
   Quantity const of = compared.printed.figure.quantity;
-  bool const of_an_error = of == Quantity::needed || of == Quantity::estimated_length;
+  bool const of_an_error = of == Quantity::needed || of == Quantity::estimated_length || of == Quantity::available;
   if (of_an_error || !prediction.refusal.empty()) {
     compared.agreement = Agreement::different;
     compared.predicted = prediction.refusal.empty() ? "it starts" : "it does not start";
@@ -211,7 +211,7 @@ inline Comparison compare(LogFacts const& log, Predict const& predict, MemoryRan
   std::vector<Compared> figures;
   for (auto const& printed : log.figures) {
     auto const other = counterpart(printed, beside.predicted);
-    bool const of_an_error = other.figure && printed.figure.quantity == Quantity::available && printed.form.find("needed") != std::string_view::npos;
+    bool const of_an_error = printed.figure.quantity == Quantity::available && printed.form.find("needed") != std::string_view::npos;
     if ((is_input(printed.figure.quantity, printed.form) && !of_an_error) || figures.size() == most) continue;
     bool const known = std::any_of(figures.begin(), figures.end(), [&](auto const& one) { return detail::repeats(one, printed, other.further); });
     if (!known) figures.push_back(beside.compare(printed, other));
@@ -222,13 +222,29 @@ inline Comparison compare(LogFacts const& log, Predict const& predict, MemoryRan
 
 namespace detail {
 
-/// Whether a trial makes figure `i` agree, and none worse.
-inline bool explains(Comparison const& trial, Comparison const& base, std::size_t i) {
-  if (trial.figures.size() != base.figures.size() || trial.figures[i].agreement == Agreement::different) return false;
-  if (trial.figures[i].agreement == Agreement::not_compared) return false;
-  for (std::size_t k = 0; k < base.figures.size(); ++k)
-    if (trial.figures[k].agreement == Agreement::different && base.figures[k].agreement != Agreement::different) return false;
-  return true;
+/// The same printed figure in another comparison, or the one that it repeats there.
+inline Compared const* same_in(Comparison const& other, Printed const& of) {
+  Compared const* repeated = nullptr;
+  for (auto const& one : other.figures) {
+    if (one.printed.figure.quantity != of.figure.quantity || one.printed.form != of.form || one.printed.window != of.window) continue;
+    if (one.printed.line == of.line && one.printed.place == of.place) return &one;
+    if (one.printed.figure.printed == of.figure.printed) repeated = &one;
+  }
+  return repeated;
+}
+
+inline bool agrees_in(Comparison const& trial, Printed const& of) {
+  auto const* same = same_in(trial, of);
+  return same && (same->agreement == Agreement::equal || same->agreement == Agreement::within_print_precision);
+}
+
+/// Whether a trial makes a figure agree, and none worse.
+inline bool explains(Comparison const& trial, Comparison const& base, Compared const& of) {
+  if (!agrees_in(trial, of.printed)) return false;
+  return std::all_of(trial.figures.begin(), trial.figures.end(), [&](auto const& one) {
+    auto const* before = same_in(base, one.printed);
+    return one.agreement != Agreement::different || !before || before->agreement == Agreement::different;
+  });
 }
 
 /// Whether a trial is one that explains already, with something beside it.
@@ -265,7 +281,7 @@ inline void explain(LogFacts const& log, Comparison& base, std::vector<Trial> co
     if (base.figures[i].agreement != Agreement::different) continue;
     std::size_t left = 0;
     for (auto const& [name, trial] : tried) {
-      if (!detail::explains(trial, base, i)) continue;
+      if (!detail::explains(trial, base, base.figures[i])) continue;
       std::size_t const differ = trial.count(Agreement::different);
       if (base.figures[i].why.empty()) {
         base.figures[i].why = name;
