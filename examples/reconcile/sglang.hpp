@@ -48,7 +48,7 @@ inline std::vector<Trial> sglang_flag_trials(SglangSetup const& setup, RuntimeLo
     set(fmt::format("other memory for states: --max-mamba-cache-size {}", slots), [&](SglangSetup& changed) { changed.flags.mamba_slots = slots; });
   if (auto const running = told(log, Quantity::max_requests); running != 0 && setup.flags.running == 0)
     set(fmt::format("--max-running-requests {}", running), [&](SglangSetup& changed) { changed.flags.running = running; });
-  for (std::uint64_t const running : {1, 2, 3, 4, 8, 16, 32, 48, 64, 128, 256, 512})
+  for (std::uint64_t const running : std::initializer_list<std::uint64_t>{1, 2, 3, 4, 8, 16, 32, 48, 64, 128, 256, 512})
     if (running != setup.flags.running) set(fmt::format("--max-running-requests {}", running), [&](SglangSetup& changed) { changed.flags.running = running; });
   return trials;
 }
@@ -56,7 +56,7 @@ inline std::vector<Trial> sglang_flag_trials(SglangSetup const& setup, RuntimeLo
 /// Flags, and the same with the pages that a backend may ask for (R25).
 inline std::vector<Trial> sglang_trials(SglangSetup const& setup, RuntimeLog const& log) {
   auto trials = sglang_flag_trials(setup, log);
-  for (std::uint64_t const page : {64, 128}) {
+  for (std::uint64_t const page : std::initializer_list<std::uint64_t>{64, 128}) {
     if (setup.flags.options.page_size.count != 1) break;
     SglangSetup paged = setup;
     paged.flags.options.page_size = {page};

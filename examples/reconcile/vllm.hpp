@@ -107,7 +107,7 @@ inline std::vector<Trial> vllm_flag_trials(VllmSetup const& setup) {
   try_each<VllmSetup, std::uint32_t>(trials, setup, "--pipeline-parallel-size", {1, 2, 4, 8}, setup.question.pipeline,
                                      [](VllmSetup& changed, std::uint32_t value) { changed.question.pipeline = value; });
   if (!setup.flags.sync_scheduling) set("--no-async-scheduling", [](VllmSetup& changed) { changed.flags.sync_scheduling = true; });
-  for (std::uint64_t const tokens : {2'048, 2'496, 4'096, 8'192, 16'384, 32'768, 65'536})
+  for (std::uint64_t const tokens : std::initializer_list<std::uint64_t>{2'048, 2'496, 4'096, 8'192, 16'384, 32'768, 65'536})
     for (bool const sync : {setup.flags.sync_scheduling, !setup.flags.sync_scheduling})
       if (tokens != setup.flags.batched_tokens)
         set(fmt::format("--max-num-batched-tokens {}{}", tokens,
