@@ -48,7 +48,7 @@ TEST_CASE("every output in the README is what its command prints today") {
     std::string const command = block.substr(2 + build.size(), end - 2 - build.size());
     INFO(command);
     Ran const ran = run("cd " KVBUDGET_SOURCE_DIR " && " KVBUDGET_EXAMPLES_DIR "/" + command);
-    REQUIRE(ran.code == 0);
+    REQUIRE(ran.code == (command.rfind("kvbudget_reconcile", 0) == 0 ? 1 : 0));  // it shows a difference
     REQUIRE(ran.output == block.substr(end + 1));
     ++commands;
   }
