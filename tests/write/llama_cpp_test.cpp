@@ -73,7 +73,7 @@ TEST_CASE("llama.cpp's refusals are said in its own words") {
 TEST_CASE("what llama.cpp has no words for says the value, what is accepted and what to do") {
   for (auto const& message : {why_not({}, {}), why_not(uniform(4, 4, 64), {.n_seq_max = 300}), why_not(uniform(4, 4, 64), {.n_batch = 0}),
                               why_not({.layers = std::vector<llama_cpp::Layer>(1)}, {.n_ctx = 0}), why_not(uniform(4, 4, 64), {.n_ctx = 0xffff'ffff}),
-                              why_not(uniform(4, 4, 64), {.type_k = {.name = "q6_0"}}), why_not(uniform(4, 4, 64), {.context = llama_cpp::Context::mtp}),
+                              why_not(uniform(4, 4, 64), {.type_k = {.name = "q6_0"}}),
                               why_not(uniform(4, 1, 80), {.type_k = llama_cpp::types::q8_0, .flash_attn = llama_cpp::FlashAttention::off})}) {
     INFO(message);
     REQUIRE(message.find("; accepted: ") != std::string::npos);
@@ -83,9 +83,9 @@ TEST_CASE("what llama.cpp has no words for says the value, what is accepted and 
 
 TEST_CASE("every enumerator of the llama.cpp profile has a name of its own") {
   std::set<std::string_view> refusals, kinds;
-  for (int i = 0; i <= static_cast<int>(Refusal::no_nextn_blocks); ++i) refusals.insert(name_of(static_cast<Refusal>(i)));
+  for (int i = 0; i <= static_cast<int>(Refusal::row_is_not_whole_blocks); ++i) refusals.insert(name_of(static_cast<Refusal>(i)));
   for (int i = 0; i <= static_cast<int>(llama_cpp::CacheKind::compressor_state); ++i) kinds.insert(name_of(static_cast<llama_cpp::CacheKind>(i)));
-  REQUIRE(refusals.size() == static_cast<std::size_t>(Refusal::no_nextn_blocks) + 1);
+  REQUIRE(refusals.size() == static_cast<std::size_t>(Refusal::row_is_not_whole_blocks) + 1);
   REQUIRE(kinds.size() == 3);
   REQUIRE_FALSE(refusals.contains("unknown"));
   std::set<std::string_view> others;

@@ -121,8 +121,6 @@ constexpr std::string_view name_of(Refusal refusal) {
       return "v_needs_flash_attention";
     case Refusal::row_is_not_whole_blocks:
       return "row_is_not_whole_blocks";
-    case Refusal::no_nextn_blocks:
-      return "no_nextn_blocks";
   }
   return "unknown";
 }
@@ -169,8 +167,6 @@ inline std::string message(Plan const& plan) {
       return fmt::format("a row of the cache is {} elements; accepted: whole blocks of {}; next: choose f16 or bf16", value, type_k.dtype.elements_per_group);
     case Refusal::no_layers:
       return fmt::format("the model's layers are {}; accepted: 1 to {}; next: check the model", value, max_layers);
-    case Refusal::no_nextn_blocks:
-      return "the context is for drafts (mtp); accepted: of a model with NextN blocks; next: use a file that has them, or a draft model";
   }
   return {};
 }
