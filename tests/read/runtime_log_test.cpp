@@ -1,6 +1,7 @@
 #include "catch.hpp"
 
 #include <kvbudget/read/runtime_log.hpp>
+#include <kvbudget/write/llama_cpp.hpp>
 #include <kvbudget/write/tensorrt_llm.hpp>
 
 #include <sstream>
@@ -223,6 +224,25 @@ TEST_CASE("what the library prints as TensorRT-LLM's lines is read back") {
   auto const small = plan.windows[1], large = plan.windows[0];
   REQUIRE(counts(log, Quantity::blocks) == Counts{small.primary.count, large.primary.count, small.primary.count, large.primary.count});
   REQUIRE(counts(log, Quantity::cpu_blocks) == Counts{small.secondary.count, large.secondary.count});
+}
+
+TEST_CASE("what the library prints as llama.cpp's lines is read back, a buffer for each cache and device") {
+  llama_cpp::Model model{.layers = std::vector<llama_cpp::Layer>(6, {.kv_heads = 8, .head_k = 128, .head_v = 128}), .trained = {4'096}, .window = 256};
+  model.layers[1].slides = model.layers[2].slides = true;
+  for (std::size_t i = 4; i < 6; ++i) model.layers[i] = {.attends = false, .recurs = true, .r = 65'536, .s = 262'144};
+  model.recurrent = true;
+  auto const plan = llama_cpp::plan(model, {.n_ctx = 4'096, .swa_full = false});
+  std::string text;
+  for (auto const& line : log_lines(plan, {.splits = {24_GiB, 24_GiB}, .gpu_layers = 5})) text += "0.00.123 I " + line + "\n";
+  INFO(text);
+  auto const log = read::runtime_log_text(text);
+  REQUIRE(log.unread.empty());
+  REQUIRE(log.runtime() == Runtime::llama_cpp);
+  std::uint64_t low = 0, high = 0;
+  for (auto const& figure : log.all(Quantity::device_bytes)) low += figure.low, high += figure.high;
+  REQUIRE((low <= plan.pool.count && plan.pool.count <= high));
+  REQUIRE(log.all(Quantity::device_bytes).size() == log.all(Quantity::device).size());
+  REQUIRE(counts(log, Quantity::layers) == Counts{2, 2, 6});
 }
 
 TEST_CASE("a known line that cannot be read is reported with its number, never skipped") {

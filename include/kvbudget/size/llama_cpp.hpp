@@ -27,6 +27,9 @@ struct Plan : CachePlan {
 
   /// R19, R20: what each device holds, and last the host.
   constexpr std::vector<DeviceShare> on(Devices const& devices) const { return per_device(caches, model_layers, devices); }
+
+  /// R19: what each device holds of cache i.
+  constexpr std::vector<Buffer> buffers(std::size_t i, Devices const& devices) const { return buffers_of(caches, i, model_layers, devices); }
 };
 
 namespace detail {
