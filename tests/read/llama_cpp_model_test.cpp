@@ -150,6 +150,7 @@ TEST_CASE("the states of DeepSeek-V4's compressors are as wide as a full key, it
                                               {"attention.key_length", 512},
                                               {"attention.key_length_swa", 256},
                                               {"attention.value_length", 512},
+                                              {"attention.sliding_window_pattern", {0, 0, 0, 0, 0, 0, 0, 0}},
                                               {"attention.compress_ratios", {4, 128, 4, 128, 4, 128, 4, 128}}}));
   auto const plan = llama_cpp::plan(v4, {});
   REQUIRE(plan.caches[1].tensors[0].elements == 256);

@@ -23,7 +23,8 @@ enum class GgufIndexer : std::uint8_t { none, every_layer, attention_layers, aft
 enum class GgufDrafts : std::uint8_t { nextn, nextn_in_one_cache, as_main };
 
 inline constexpr std::uint32_t gguf_pattern_in_file = 0xffff;    // no default: the file must have it
-inline constexpr std::uint32_t gguf_pattern_attention = 0xfffe;  // every layer that has attention
+inline constexpr std::uint32_t gguf_pattern_attention = 0xfffe;  // every block that has attention, whatever the file has
+inline constexpr std::uint32_t gguf_pattern_all = 0xfffd;        // every block, whatever the file has
 
 struct GgufArchitecture {
   std::string_view name{};
@@ -150,7 +151,7 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     // latents and indexers
     {.name = "deepseek2", .may_keep_latents = true},
     {.name = "deepseek32", .may_keep_latents = true, .indexer = GgufIndexer::every_layer, .drafts = GgufDrafts::nextn_in_one_cache},
-    {.name = "deepseek4", .slides = GgufSlides::always, .compresses = true, .drafts = GgufDrafts::as_main, .rolls_back = true},
+    {.name = "deepseek4", .slides = GgufSlides::always, .pattern = gguf_pattern_all, .compresses = true, .drafts = GgufDrafts::as_main, .rolls_back = true},
     {.name = "dots3note",
      .slides = GgufSlides::always,
      .pattern = gguf_pattern_in_file,

@@ -138,8 +138,8 @@ inline void gguf_windows(GgufKeys const& keys, GgufArchitecture const& row, Gguf
   model.window = row.forced_window != 0 ? row.forced_window : keys.has("attention.sliding_window") ? given : row.default_window;
   if (model.window == 0 && !keys.has("attention.sliding_window"))
     throw keys.refuse(keys.name("attention.sliding_window"), "missing", "the window of the layers that slide", "convert the model again");
-  if (row.pattern == gguf_pattern_attention) {  // whatever pattern the file has, NextN blocks too
-    for (std::uint64_t i = 0; i < model.blocks; ++i) model.slides[i] = model.kv_heads[i] > 0;
+  if (row.pattern == gguf_pattern_attention || row.pattern == gguf_pattern_all) {  // NextN blocks too
+    for (std::uint64_t i = 0; i < model.blocks; ++i) model.slides[i] = row.pattern == gguf_pattern_all || model.kv_heads[i] > 0;
     return;
   }
   if (keys.is_array("attention.sliding_window_pattern")) {
