@@ -120,6 +120,7 @@ inline Report sglang_report(SglangFlags const& flags, kvbudget::read::Model cons
                     {"allocated_bytes", plan.allocated()}, {"beside_the_budget_bytes", plan.beside_the_budget()}};
   if (plan.slots) report.figures["max_mamba_cache_size"] = *plan.slots;
   if (plan.refused()) return report;
+  if (auto const why = write::serves_nobody_text(plan); !why.empty()) report.notes.push_back(why);
   if (question.context == 0) report.context = plan.longest_request;
   if (!plan.slots && plan.allocated() > plan.pool + share_down(Percent{1}, plan.pool))
     report.notes.push_back(fmt::format("the pools take {} of a budget of {}", plan.allocated(), plan.pool));

@@ -1,5 +1,7 @@
 #include "catch.hpp"
 
+#include <kvbudget/admit/policies/guaranteed_no_evict.hpp>
+#include <kvbudget/admit/policies/recommended.hpp>
 #include <kvbudget/admit/controller.hpp>
 
 #include <functional>
@@ -21,6 +23,7 @@ std::vector<typename Gate::Lease> admit_all(Gate& gate) {
 }
 
 Request ask(std::uint64_t prompt, std::uint64_t max_new = 0) { return {.prompt = {prompt}, .max_new = {max_new}}; }
+Request of_class(std::uint32_t index, std::uint64_t prompt) { return {.prompt = {prompt}, .request_class = index}; }
 
 constexpr policies::Plain scan_on{.order = {.scan_on = true}};
 
@@ -594,6 +597,208 @@ TEST_CASE("a need is at least the known tokens and at most prompt + max_new, so 
   less.submit(ask(40, 10));
   auto other = less.admit_next();
   REQUIRE(less.pool().held == 40_blocks);
+}
+
+TEST_CASE("the recommended policy leaves room for the next token of all that run, and for 2% of the pool") {
+  AdmissionController<policies::Recommended> gate{{.capacity = 100_tokens}};
+  for (int i = 0; i < 4; ++i) gate.submit(ask(30, 10));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 3);  // 90 held, 3 for their next tokens, 2 of headroom
+  REQUIRE(gate.next_step() == 3_blocks);
+  gate.begin_step(1);
+  for (auto& lease : leases) REQUIRE(lease.grow(1_tokens).reason == Reason::grown);
+  leases.pop_back();
+  gate.submit(ask(34, 1));  // 62 held, 2 next, 2 headroom: 34 is all there is
+  gate.begin_step(2);
+  REQUIRE_FALSE(gate.admit_next().tokens() == 34_tokens);  // the one that waits longer comes first
+  AdmissionController<policies::Recommended> alone{{.capacity = 100_tokens}};
+  alone.submit(ask(100, 0));
+  REQUIRE(alone.admit_next());  // waived: nothing runs
+}
+
+TEST_CASE("in blocks, only those that stand at the end of a block take one in the next step") {
+  AdmissionController<policies::Recommended> gate{{.capacity = 10_blocks, .footprint = paged(16_tokens)}};
+  gate.submit(ask(16, 40));
+  gate.submit(ask(17, 40));
+  auto leases = admit_all(gate);
+  REQUIRE(gate.next_step() == 1_blocks);
+  leases[0].grow(1_tokens);
+  REQUIRE(gate.next_step() == 0_blocks);
+  for (int i = 0; i < 15; ++i) leases[1].grow(1_tokens);
+  REQUIRE(gate.next_step() == 1_blocks);
+  leases[1].finish();
+  REQUIRE(gate.next_step() == 0_blocks);
+}
+
+TEST_CASE("with all that may come reserved, no growth ever fails and nobody is preempted") {
+  AdmissionController<policies::GuaranteedNoEvict> gate{{.capacity = 40_blocks, .footprint = paged(4_tokens)}};
+  for (std::uint64_t i = 0; i < 30; ++i) gate.submit(ask(5 + i % 7, 10 + i % 23));
+  std::vector<decltype(gate)::Lease> running;
+  for (std::uint64_t step = 0; gate.queued() + gate.running() != 0; ++step) {
+    gate.begin_step(step);
+    std::erase_if(running, [](auto& lease) { return lease.grow(1_tokens).reason == Reason::past_max_new; });
+    while (auto lease = gate.admit_next()) running.push_back(std::move(lease));
+    REQUIRE(step < 1'000);
+  }
+  REQUIRE(gate.account(0).completed == 30);
+  REQUIRE(gate.account(0).preempted == 0);
+}
+
+TEST_CASE("who gives way: the least computed, the lowest class, or whose blocks cost least to compute again") {
+  Request const high{.request_class = 0}, low{.request_class = 1};
+  RunningView const old{high, 100_tokens, 1, 10_blocks}, young{high, 100_tokens, 2, 10_blocks}, small{high, 50_tokens, 1, 1_blocks},
+      lowly{low, 500_tokens, 0, 10_blocks};
+  REQUIRE(victim::LeastComputed{}.yields_before(small, young));
+  REQUIRE(victim::LeastComputed{}.yields_before(young, old));
+  REQUIRE_FALSE(victim::LeastComputed{}.yields_before(old, young));
+  REQUIRE(victim::LowestClass{}.yields_before(lowly, young));
+  REQUIRE_FALSE(victim::LowestClass{}.yields_before(young, lowly));
+  REQUIRE(victim::LowestClass{}.yields_before(young, old));
+  REQUIRE(victim::CheapestBlocks{}.yields_before(old, small));  // 10 tokens a block, beside 50
+  REQUIRE(victim::CheapestBlocks{}.yields_before(young, old));
+  REQUIRE(headroom::StepsTimesBatch{}({.given = 5_blocks, .capacity = 100_blocks, .running = 2}) == 16_blocks);
+  REQUIRE(headroom::StepsTimesBatch{}({.given = 50_blocks, .capacity = 100_blocks, .running = 2}) == 50_blocks);
+  REQUIRE(headroom::StepsTimesBatch{}({.given = 50_blocks, .capacity = 100_blocks, .running = 0}) == 0_blocks);
+}
+
+TEST_CASE("a request whose deadline is past leaves at the next step, from the queue or from its lease, and gives its room back") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  gate.begin_step(10);
+  Request late = ask(60, 10);
+  late.deadline = 12;
+  gate.submit(late);
+  gate.submit(late);
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 1);
+  gate.begin_step(12);
+  REQUIRE_FALSE(leases[0].ended());
+  gate.begin_step(13);
+  REQUIRE(leases[0].ended());
+  REQUIRE(gate.queued() == 0);
+  REQUIRE(gate.pool().held == 0_blocks);
+  REQUIRE(gate.account(0).expired == 2);
+  REQUIRE(gate.account(0).wasted_token_steps == 60 * 2);  // it held 60 tokens over two steps for nothing
+  REQUIRE(gate.submit(late).reason == Reason::expired);
+  REQUIRE(std::string{gate.submit(late).field} == ".deadline");
+  gate.begin_step(14);
+  REQUIRE(gate.account(0).expired == 2);
+}
+
+TEST_CASE("a group is given up together, wherever its requests are, and group 0 is no group") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  Request one = ask(40);
+  one.group = 7;
+  gate.submit(one);
+  gate.submit(ask(40));
+  gate.submit(one);
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 2);
+  REQUIRE(gate.cancel_group(0) == 0);
+  REQUIRE(gate.cancel_group(8) == 0);
+  REQUIRE(gate.cancel_group(7) == 2);
+  REQUIRE(leases[0].ended());
+  REQUIRE_FALSE(leases[1].ended());
+  REQUIRE(gate.queued() == 0);
+  REQUIRE(gate.cancel_group(7) == 0);
+}
+
+TEST_CASE("a pool that shrinks below what is held says by how much, starts nothing, and lets growth take victims") {
+  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = Percent{10}}};
+  for (int i = 0; i < 3; ++i) gate.submit(ask(30, 10));
+  gate.submit(ask(50, 20));
+  gate.submit(ask(5, 0));
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 3);
+  REQUIRE(gate.resize(60_tokens).empty());
+  REQUIRE(gate.pool().overcommitted == 30_blocks);
+  REQUIRE(gate.pool().headroom == 6_blocks);
+  REQUIRE(gate.balanced());
+  REQUIRE(gate.queued() == 1);  // 50 + 20 can never fit any more
+  REQUIRE(gate.account(0).rejected_for(Reason::exceeds_capacity) == 1);
+  gate.begin_step(1);
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(leases[0].grow(1_tokens).admitted());  // takes both newer ones: 30 over, and one more
+  REQUIRE(leases[1].ended());
+  REQUIRE(leases[2].ended());
+  REQUIRE(gate.pool().overcommitted == 0_blocks);
+  REQUIRE(gate.pool().held == 31_blocks);
+  REQUIRE(gate.balanced());
+  REQUIRE(gate.resize(100_tokens).empty());
+  REQUIRE(gate.pool().headroom == 10_blocks);  // of the limits' share again: nothing has eroded
+  REQUIRE(gate.submit(ask(50, 20)).queued());
+}
+
+TEST_CASE("a request that runs and can never fit any more is rejected when it is preempted, and does not block the queue") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  gate.submit(ask(60, 30));
+  auto leases = admit_all(gate);
+  REQUIRE(gate.resize(50_tokens).empty());
+  REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
+  REQUIRE(gate.queued() == 0);
+  REQUIRE(gate.account(0).rejected_for(Reason::exceeds_capacity) == 1);
+  gate.submit(ask(50));
+  gate.begin_step(1);
+  REQUIRE(gate.admit_next());
+}
+
+TEST_CASE("a bad capacity changes nothing") {
+  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = 40_tokens}};
+  REQUIRE(std::string{gate.resize(0_tokens)[0].field} == ".capacity");
+  REQUIRE(std::string{gate.resize(40_tokens)[0].field} == ".headroom");
+  REQUIRE(std::string{gate.resize(10_tokens, 1)[0].field} == ".pool");
+  REQUIRE(gate.pool().capacity == 100_blocks);
+  AdmissionController<> hybrid{{.capacity = 10_blocks, .footprint = {.groups = {full_group(4_tokens), fixed_group(1_blocks)}}}};
+  REQUIRE(std::string{hybrid.resize(10_tokens)[0].field} == ".capacity");
+  REQUIRE(hybrid.resize(5_blocks).empty());
+}
+
+TEST_CASE("a controller that drains takes nothing new and finishes what it has") {
+  AdmissionController<> gate{{.capacity = 100_tokens}};
+  gate.submit(ask(60));
+  gate.submit(ask(60));
+  auto leases = admit_all(gate);
+  gate.drain();
+  REQUIRE(gate.submit(ask(1)).reason == Reason::draining);
+  leases.clear();
+  gate.begin_step(1);
+  leases = admit_all(gate);
+  REQUIRE(leases.size() == 1);
+  REQUIRE_FALSE(gate.drained());
+  leases.clear();
+  REQUIRE(gate.drained());
+  gate.reopen();
+  REQUIRE(gate.submit(ask(1)).queued());
+}
+
+TEST_CASE("a class at its ceiling is passed by, in requests or in tokens, and under it is served as without one") {
+  using Limits = limits::Ceilings<2>;
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, Limits>> gate{{.capacity = 1'000_tokens, .classes = 3},
+                                                                                   {.limits = {{ClassLimit{.running = 2}, ClassLimit{.tokens = 100_tokens}}}}};
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(0, 10));
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(1, 45));
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(2, 10));  // no limit is said of it
+  auto leases = admit_all(gate);
+  REQUIRE(gate.account(0).active_requests == 2);
+  REQUIRE(gate.account(1).active_requests == 2);
+  REQUIRE(gate.account(2).active_requests == 3);
+  leases.erase(leases.begin());
+  gate.begin_step(1);
+  auto next = admit_all(gate);
+  REQUIRE(next.size() == 1);
+  REQUIRE(gate.account(0).active_requests == 2);
+}
+
+TEST_CASE("a class's full queue rejects at submit, in requests or in tokens") {
+  using Limits = limits::Ceilings<2>;
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, Limits>> gate{
+      {.capacity = 1'000_tokens, .classes = 2}, {.limits = {{ClassLimit{.queued = 1}, ClassLimit{.queued_tokens = 50_tokens}}}}};
+  REQUIRE(gate.submit(of_class(0, 10)).queued());
+  REQUIRE(gate.submit(of_class(0, 10)).reason == Reason::class_queue_full);
+  REQUIRE(gate.submit(of_class(1, 50)).queued());
+  REQUIRE(gate.submit(of_class(1, 1)).rejected());
+  auto leases = admit_all(gate);
+  REQUIRE(gate.submit(of_class(0, 10)).queued());
+  REQUIRE(gate.account(0).rejected_for(Reason::class_queue_full) == 1);
 }
 
 TEST_CASE("a headroom of one's own sees how many run") {

@@ -15,7 +15,8 @@ using kvbudget::Reason;
 
 struct Item {
   std::uint64_t id, prompt, max_new, lookahead, branches, group;
-  std::uint64_t grown = 0, lost = 0;
+  std::uint64_t deadline = kvbudget::no_deadline, together = 0;
+  std::uint64_t grown = 0, lost = 0, token_steps = 0;
   bool waited = false;
 
   std::uint64_t ahead() const { return max_new == 0 ? 0 : lookahead; }
@@ -39,8 +40,8 @@ struct Limits {
 };
 
 struct Account {
-  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, preempted = 0, recomputed = 0,
-                peak_tokens = 0, peak_held = 0, peak_requests = 0;
+  std::uint64_t submitted = 0, rejected = 0, admitted = 0, ever_waited = 0, steps_waited = 0, completed = 0, cancelled = 0, expired = 0, wasted = 0,
+                preempted = 0, recomputed = 0, peak_tokens = 0, peak_held = 0, peak_requests = 0;
 };
 
 template <class Items>
@@ -81,7 +82,28 @@ class Model {
     for (auto const& item : running) sum += blocks(pool, item, item.grown);
     return sum;
   }
-  std::uint64_t free(std::uint64_t pool) const { return limits_.pools[pool].blocks - held(pool); }
+  std::uint64_t free(std::uint64_t pool) const { return limits_.pools[pool].blocks - std::min(held(pool), limits_.pools[pool].blocks); }
+  std::uint64_t over(std::uint64_t pool) const { return held(pool) - std::min(held(pool), limits_.pools[pool].blocks); }
+  bool impossible(Item const& item) const {
+    for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
+      if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) return true;
+    return false;
+  }
+  void resize(std::uint64_t pool, std::uint64_t blocks) {
+    limits_.pools[pool].blocks = blocks;
+    resized_ = true;
+    reject_impossible();
+  }
+  void reject_impossible() {
+    for (auto it = queue.begin(); it != queue.end();) {
+      if (impossible(*it)) {
+        ++accounts_[it->group].rejected;
+        it = queue.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
   std::uint64_t tokens_held_by(std::uint64_t group) const {
     std::uint64_t sum = 0;
     for (auto const& item : running) sum += item.group == group ? tokens_held(item) : 0;
@@ -101,19 +123,27 @@ class Model {
     return sum;
   }
 
-  void begin_step() {
+  void begin_step(std::uint64_t now) {
     if (begun_ && !passed_) pass();
+    for (auto& item : running) item.token_steps += tokens_held(item);
+    now_ = now;
     begun_ = true;
     passed_ = false;
     yielding_ = false;
+    for (auto const id : ids([&](Item const& item) { return item.deadline < now; })) leave(id, &Account::expired);
+  }
+  std::size_t cancel_group(std::uint64_t together) {
+    auto const all = ids([&](Item const& item) { return together != 0 && item.together == together; });
+    for (auto const id : all) leave(id, &Account::cancelled);
+    return all.size();
   }
 
   Reason submit(Item const& item) {
     auto& account = accounts_[item.group];
     ++account.submitted;
     Reason reason = Reason::in_queue;
-    for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool)
-      if (blocks(pool, item, item.max_new) > limits_.pools[pool].blocks) reason = Reason::exceeds_capacity;
+    if (impossible(item)) reason = Reason::exceeds_capacity;
+    if (reason == Reason::in_queue && item.deadline < now_) reason = Reason::expired;
     if (reason == Reason::in_queue && queue.size() + running.size() == limits_.max_live) reason = Reason::queue_full;
     if (reason != Reason::in_queue)
       ++account.rejected;
@@ -156,23 +186,29 @@ class Model {
       bool enough = true;
       for (std::uint64_t pool = 0; pool < limits_.pools.size(); ++pool) {
         std::uint64_t after = blocks(pool, *asker, asker->grown + more);
+        if (after == blocks(pool, *asker, asker->grown)) continue;  // it asks nothing of this pool
         for (std::size_t i = 0; i < keep; ++i) after += i == own ? 0 : blocks(pool, running[i], running[i].grown);
         enough = enough && after <= limits_.pools[pool].blocks;
       }
       if (!enough) continue;
       while (running.size() > keep) preempt(running.end() - 1);
       find(running, id)->grown += more;
+      if (resized_) reject_impossible();
       return mark();
     }
     preempt(running.begin() + std::ptrdiff_t(own));
+    if (resized_) reject_impossible();
   }
 
-  bool leave(std::uint64_t id, bool completed) {
+  bool leave(std::uint64_t id, bool completed) { return leave(id, completed ? &Account::completed : &Account::cancelled); }
+  bool leave(std::uint64_t id, std::uint64_t Account::*how) {
     auto const in_queue = find(queue, id);
     auto const in_running = find(running, id);
     if (in_queue == queue.end() && in_running == running.end()) return false;
-    auto& account = accounts_[in_queue != queue.end() ? in_queue->group : in_running->group];
-    ++(completed ? account.completed : account.cancelled);
+    Item const& item = in_queue != queue.end() ? *in_queue : *in_running;
+    auto& account = accounts_[item.group];
+    ++(account.*how);
+    if (how != &Account::completed) account.wasted += item.token_steps;
     if (in_queue != queue.end())
       queue.erase(in_queue);
     else
@@ -211,8 +247,20 @@ class Model {
     }
   }
 
+  template <class Which>
+  std::vector<std::uint64_t> ids(Which which) const {
+    std::vector<std::uint64_t> found;
+    for (auto const& item : running)
+      if (which(item)) found.push_back(item.id);
+    for (auto const& item : queue)
+      if (which(item)) found.push_back(item.id);
+    return found;
+  }
+
   Limits limits_;
   std::vector<Account> accounts_;
+  std::uint64_t now_ = 0;
+  bool resized_ = false;
   bool begun_ = false, passed_ = false, yielding_ = false;
 };
 

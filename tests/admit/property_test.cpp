@@ -46,7 +46,9 @@ struct World {
                                       .request_class = item.group,
                                       .branches = std::uint32_t(item.branches),
                                       .lookahead = {item.lookahead},
-                                      .tag = item.id});
+                                      .tag = item.id,
+                                      .group = item.together,
+                                      .deadline = item.deadline});
     REQUIRE(verdict.reason == model.submit(item));
     if (verdict.queued()) tickets[item.id] = verdict.ticket;
   }
@@ -66,6 +68,14 @@ struct World {
     bool const there = completed ? gate.finish(tickets[id]) : gate.cancel(tickets[id]);
     REQUIRE(there == model.leave(id, completed));
   }
+  /// The headroom is in blocks, and a capacity that does not exceed it changes nothing.
+  void resize(std::uint32_t pool, std::uint64_t blocks) {
+    bool const good = blocks > limits.pools[pool].headroom;
+    REQUIRE(gate.resize(Blocks{blocks}, pool).empty() == good);
+    if (!good) return;
+    limits.pools[pool].blocks = blocks;
+    model.resize(pool, blocks);
+  }
   void drop(std::uint64_t id) {  // the lease dies
     if (!leases.contains(id)) return;
     if (!leases[id].ended()) model.leave(id, true);
@@ -77,6 +87,11 @@ struct World {
     for (std::uint32_t pool = 0; pool < limits.pools.size(); ++pool) {
       REQUIRE(gate.pool(pool).held.count == model.held(pool));
       REQUIRE(gate.pool(pool).supply.available().count == model.free(pool));
+      REQUIRE(gate.pool(pool).overcommitted.count == model.over(pool));
+      std::uint64_t next_step = 0;
+      for (auto const& item : model.running)
+        if (item.grown < item.max_new) next_step += model.blocks(pool, item, item.grown + 1) - model.blocks(pool, item, item.grown);
+      REQUIRE(gate.next_step(pool).count == next_step);
     }
     REQUIRE(gate.running() == model.running.size());
     REQUIRE(gate.queued() == model.queue.size());
@@ -100,6 +115,8 @@ struct World {
       REQUIRE(got.steps_waited == expected.steps_waited);
       REQUIRE(got.completed == expected.completed);
       REQUIRE(got.cancelled == expected.cancelled);
+      REQUIRE(got.expired == expected.expired);
+      REQUIRE(got.wasted_token_steps == expected.wasted);
       REQUIRE(got.preempted == expected.preempted);
       REQUIRE(got.recomputed_tokens.count == expected.recomputed);
       REQUIRE(got.active_tokens.count == model.active_tokens(group));
@@ -144,7 +161,8 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
       std::uint64_t const id = world.next_id > 12 ? world.next_id - upto(12) : upto(world.next_id);
       switch (upto(9)) {
         case 0:
-          world.gate.begin_step(++world.now), world.model.begin_step();
+          if (upto(15) == 0) world.resize(std::uint32_t(upto(world.limits.pools.size() - 1)), 1 + upto(60));
+          world.gate.begin_step(++world.now), world.model.begin_step(world.now);
           break;
         case 1:
         case 2:
@@ -153,7 +171,9 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
                         .max_new = upto(30),
                         .lookahead = upto(1) * upto(4),
                         .branches = upto(3) ? 1 : 1 + upto(3),
-                        .group = upto(world.limits.classes - 1)});
+                        .group = upto(world.limits.classes - 1),
+                        .deadline = upto(3) ? no_deadline : world.now + upto(8) - (world.now > 2 ? 2 : 0),
+                        .together = upto(2)});
           break;
         case 3:
         case 4:
@@ -167,7 +187,12 @@ TEST_CASE("the controller does what the naive model does, whatever the operation
           world.drop(id);
           break;
         case 8:
-          world.leave(id, upto(1) == 1);
+          if (upto(7) == 0) {
+            std::uint64_t const together = upto(2);
+            REQUIRE(world.gate.cancel_group(together) == world.model.cancel_group(together));
+          } else {
+            world.leave(id, upto(1) == 1);
+          }
           break;
         case 9:
           for (std::uint64_t each = 1; each < world.next_id; ++each)

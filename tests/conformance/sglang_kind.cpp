@@ -323,8 +323,8 @@ Json pool_facts(sglang::Plan const& plan, std::vector<sglang::Store> const& stor
   facts["allocator"] = {{"size", plan.allocator_size.count}, {"page_size", plan.allocator_page.count}};
   auto const *cache = find(stores, StoreKind::cache), *states = find(stores, StoreKind::states), *full = find(stores, StoreKind::full),
              *sliding = find(stores, StoreKind::sliding), *index = find(stores, StoreKind::sparse_index), *windows = find(stores, StoreKind::windows);
-  if (states) {
-    facts["mamba"] = states_facts(*states);
+  if (states) facts["mamba"] = states_facts(*states);
+  if (states && cache) {
     facts["full_kv_pool"] = store_facts(*cache);
     facts["main"] = together(plan, {cache}, nullptr);
   } else if (index) {
@@ -350,7 +350,7 @@ Json pool_facts(sglang::Plan const& plan, std::vector<sglang::Store> const& stor
       if (ratio > 1 && std::find(known.begin(), known.end(), pool) == known.end()) known.push_back(pool);
     }
     facts["indexer_compress_state_pools"] = Json::array({compressor_facts(compressors[2], 4, plan.compressed.ring_4)});
-  } else {
+  } else if (cache) {
     facts["main"] = store_facts(*cache);
   }
   return facts;
@@ -386,7 +386,7 @@ Json rank_facts(sglang::Plan const& plan) {
   facts["max_running_requests"] = plan.running;
   facts["max_token_pool_size"] = plan.scheduler_tokens.count;
   facts["max_req_len"] = plan.longest_request.count;
-  facts["max_req_input_len"] = plan.longest_input.count;
+  facts["max_req_input_len"] = plan.longest_input;
   return facts;
 }
 
@@ -407,6 +407,8 @@ std::vector<KnownError> const known_errors{
     {sglang::Refusal::indivisible, "AssertionError", R"(([0-9]+) is not divisible by ([0-9]+))"},
     {sglang::Refusal::pipeline_with_draft, "AssertionError", R"(PP is not compatible with MTP models)"},
     {sglang::Refusal::no_tokens, "RuntimeError", R"(Not enough memory\. Please try to increase --mem-fraction-static)"},
+    {sglang::Refusal::nothing_cached, "ZeroDivisionError", R"(^(?:integer division or modulo|float floor division) by zero)"},
+    {sglang::Refusal::bad_page, "AssertionError", R"(page_size must be (?:multiple of 128|256))"},
 };
 
 /// The figures of a message, as the message writes them.
@@ -543,7 +545,7 @@ std::filesystem::path configs_beside(std::string const& file) {
 
 /// The draft model's pool, where the row ran it: its own layers, of the target's tokens.
 std::vector<sglang::Store> draft_pool(Row const& row, std::optional<read::SglangModel> const& draft) {
-  if (!draft || row.plans.empty()) return {};
+  if (!draft) return {};
   sglang::Model model = draft->model;
   model.hidden_layers = model.attention_layers = draft->layers_as_draft;
   model.states.reset();
@@ -565,7 +567,8 @@ void compare_row(std::string const& file, Options const& how, Json& row_json, Ca
 
   Row row{.options = options_of(input, resolved), .memory = {{{input.at("pre").get<std::uint64_t>()}, {input.at("post").get<std::uint64_t>()}}}};
   row.reported_window = input.value("window", Json{});
-  auto const draft = draft_of(input, configs);
+  bool const runs_draft = input.value("draft_pool", false);
+  auto const draft = from_config_json || runs_draft ? draft_of(input, configs) : std::nullopt;
   bool const is_sparse = has_ranks && text_of(output.at("ranks")[0].at("model"), "arch").rfind("MiniMaxM3Sparse", 0) == 0;
   if ((from_config_json || is_sparse) && !std::filesystem::exists(configs / input.at("config").get<std::string>())) {
     one.refusal = "the row does not have all facts of its model; give --configs";
@@ -584,18 +587,19 @@ void compare_row(std::string const& file, Options const& how, Json& row_json, Ca
     }
   }
   row.plans = sglang::plan_stages(row.ranks, row.memory, row.options);
-  if (!row.plans.empty() && row.plans[0].refusal == sglang::Refusal::bad_arguments) {
+  if (row.plans.empty()) return one.wrong("ranks", "the row has no rank to plan");
+  if (row.plans[0].refusal == sglang::Refusal::bad_arguments) {
     one.refusal = write::refusal_text(row.plans[0]);
     return;
   }
-  if (input.value("draft_pool", false)) row.draft = draft_pool(row, draft);
-  row.draft_unknown = input.value("draft_pool", false) && row.draft.empty();
+  if (runs_draft) row.draft = draft_pool(row, draft);
+  row.draft_unknown = runs_draft && row.draft.empty();
 
   Json none = Json::array();
   Json& ranks = has_ranks ? output.at("ranks") : none;
   if (how.self_test && has_ranks) perturb(ranks[0], not_facts);
   if (output.contains("error"))
-    compare_error(output, row.plans.at(0), how.self_test, one);
+    compare_error(output, sglang::binding_stage(row.plans), how.self_test, one);
   else
     one.compare("stages", ranks.size(), row.plans.size());
   for (std::size_t i = 0; i < ranks.size() && i < row.plans.size(); ++i) compare_rank(ranks[i], row.plans[i], row, !how.configs.empty(), one);

@@ -143,6 +143,46 @@ TEST_CASE("a draft model counts the layers that SGLang charges for it, and some 
   REQUIRE(read::sglang_draft_layers(glm, eagle, nullptr) == 1U);
 }
 
+TEST_CASE("older families spell their sizes otherwise, and a nested Llama may leave them to its class") {
+  Json const mpt{{"architectures", {"MptForCausalLM"}}, {"model_type", "mpt"}, {"n_layers", 32}, {"n_heads", 32}, {"d_model", 4'096}, {"max_seq_len", 2'048}};
+  REQUIRE(model(mpt).layers() == 32);
+  REQUIRE(model(mpt).head_dim == 128);
+  REQUIRE(model(mpt).total_kv_heads == 32);
+  REQUIRE(model(with(mpt, {{"attn_config", {{"kv_n_heads", 8}}}})).total_kv_heads == 8);
+  Json const bloom{{"architectures", {"BloomForCausalLM"}}, {"model_type", "bloom"}, {"n_layer", 70}, {"n_head", 112}, {"hidden_size", 14'336}};
+  REQUIRE(model(bloom).layers() == 70);
+  REQUIRE(model(bloom).total_kv_heads == 112);
+  Json const codegen{
+      {"architectures", {"CodeGenForCausalLM"}}, {"model_type", "codegen"}, {"n_layer", 32}, {"n_head", 32}, {"n_embd", 2'560}, {"n_positions", 2'048}};
+  REQUIRE(model(codegen).head_dim == 80);
+  REQUIRE(model(codegen).context == 2'048_tokens);
+  Json const llava{{"architectures", {"LlavaForConditionalGeneration"}}, {"text_config", {{"model_type", "llama"}, {"max_position_embeddings", 4'096}}}};
+  REQUIRE(model(llava).layers() == 32);
+  REQUIRE(model(llava).head_dim == 128);
+  REQUIRE(refusal(with(llama(), {{"num_hidden_layers", nullptr}})).field == "num_hidden_layers");
+}
+
+TEST_CASE("a kind of layer that SGLang does not know is refused by its place, its name and the names there are") {
+  Json const nemotron = with(llama(), {{"architectures", {"NemotronHForCausalLM"}},
+                                       {"model_type", "nemotron_h"},
+                                       {"layers_block_type", {"mamba", "linear_attention", "full_attention"}},
+                                       {"mamba_num_heads", 8},
+                                       {"mamba_head_dim", 64},
+                                       {"n_groups", 8},
+                                       {"ssm_state_size", 128},
+                                       {"conv_kernel", 4}});
+  REQUIRE(refusal(nemotron).field == "layers_block_type[1]");
+  REQUIRE(refusal(nemotron).value == "\"linear_attention\"");
+  REQUIRE(refusal(nemotron).accepted == "mamba, attention, mlp, moe");
+  Json const oss = with(llama(), {{"architectures", {"GptOssForCausalLM"}}, {"layer_types", {"full_attention", "chunked_attention"}}});
+  REQUIRE(refusal(oss).field == "layer_types[1]");
+  REQUIRE(refusal(with(oss, {{"architectures", {"Lfm2ForCausalLM"}}, {"conv_L_cache", 3}})).field == "layer_types[1]");
+}
+
+TEST_CASE("a context that is told needs no rope to be understood") {
+  REQUIRE(model(with(llama(), {{"rope_scaling", {{"factor", "two"}}}}), {.context_length = 1'000_tokens}).context == 1'000_tokens);
+}
+
 TEST_CASE("what is not understood is refused with its field") {
   Json nameless = llama();
   nameless.erase("architectures");

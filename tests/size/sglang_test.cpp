@@ -251,7 +251,7 @@ TEST_CASE("with chunked prefill off, a prompt must fit in the capped sliding poo
   off.chunked_prefill_size = -1;
   auto const plan = sglang::plan(gpt_oss(24), h100(71'078'772'736), off);
   REQUIRE(plan.longest_prompt() == 8'223_tokens);
-  REQUIRE(plan.longest_input == 131'066_tokens);
+  REQUIRE(plan.longest_input == 131'066);
   REQUIRE(sglang::plan(gpt_oss(24), h100(71'078'772'736), gpt_oss_capped).longest_prompt() == 131'066_tokens);
 }
 
@@ -335,6 +335,10 @@ TEST_CASE("arguments and models that SGLang does not take are complained about b
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .speculative_algorithm = sglang::Speculation::eagle}), ".max_running_requests"));
   REQUIRE(complains_about(check(Options{.mem_fraction_static = 0.9, .chunked_prefill_size = -2}), ".chunked_prefill_size"));
   REQUIRE(complains_about(check(Model{}), ".hidden_layers"));
+  Model both = qwen3_next();
+  both.hybrid_swa = true;
+  both.full_layers = {0};
+  REQUIRE(complains_about(check(both), ".hybrid_swa"));
   REQUIRE_FALSE(sglang::cache_type_named("fp8"));
   auto const plan = sglang::plan(Model{}, h100(1), llama_options);
   REQUIRE(plan.refusal == Refusal::bad_arguments);
@@ -370,6 +374,113 @@ TEST_CASE("a window has a pool of its own only where the architecture has one") 
   REQUIRE(sglang::plan(separate.model, h100(71'078'772'736), {.mem_fraction_static = 0.83}).tokens == 1'280'403_tokens);
   auto const as_full = sglang::model_of(alternating, {.context = 131'072_tokens});
   REQUIRE(sglang::plan(as_full.model, h100(71'078'772'736), {.mem_fraction_static = 0.83}).cell == 24 * 2 * 8 * 64 * 2);
+}
+
+TEST_CASE("a layer that shares a cache or keeps nothing is charged, in a sliding model to the pool that its pattern goes on with") {  // R5
+  auto const model = [](LayerList const& list) { return sglang::model_of({list, bf16}, {.context = 131'072_tokens, .separate_sliding_pool = true}).model; };
+  Layer const window = sliding_window(small, 512_tokens);
+  auto const gemma = model(cycle(15, {4 * window, full_attention(small)}) + LayerList{20 * shared_cache()});  // Gemma-4-E2B
+  REQUIRE(gemma.full_layers == LayerIds{4, 9, 14, 19, 24, 29, 34});
+  REQUIRE(gemma.swa_layers.size() == 28);
+  REQUIRE(sglang::on_rank(model({3 * full_attention(small), no_cache()}), {}, 0).layers() == 4);
+  auto const unclear = sglang::model_of({{window, full_attention(small), shared_cache()}, bf16}, {.context = 131'072_tokens, .separate_sliding_pool = true});
+  REQUIRE(complains_about(unclear.complaints, ".layers"));
+}
+
+TEST_CASE("KDA's three convolutions are one state to SGLang, as where the model is read") {  // R11
+  auto const conv = [] { return recurrent({.conv = {.heads = 32 * 128, .width = 3, .dtype = bf16}}); };
+  Layer const kda = parallel(parallel(conv(), conv()),
+                             recurrent({.conv = {.heads = 32 * 128, .width = 3, .dtype = bf16}, .state = {.heads = 32, .width = 128 * 128, .dtype = fp32}}));
+  LayerList const kimi = cycle(27, {3 * kda, latent_attention({.latent = 512, .rope = 64})});
+  auto const given = sglang::model_of({kimi, bf16}, {.context = 131'072_tokens});
+  REQUIRE(given.complaints.empty());
+  auto const rank = sglang::on_rank(given.model, {.tp_size = 4}, 0);
+  REQUIRE(given.model.states->kind == sglang::StateKind::kda);
+  REQUIRE(rank.state.conv == std::array<std::uint64_t, 2>{3, 3 * 8 * 128});
+  REQUIRE(rank.state.recurrent == std::array<std::uint64_t, 3>{8, 128, 128});
+  auto const two = sglang::model_of({LayerList{parallel(conv(), conv()), full_attention(small)}, bf16}, {.context = 131'072_tokens});
+  REQUIRE(complains_about(two.complaints, ".state"));
+}
+
+TEST_CASE("a described state takes SGLang's types, not the spec's, and its groups are raised to the ranks") {  // R11
+  StateShape const convolution{.heads = 4'096 + 2 * 8 * 128, .width = 3, .dtype = fp32, .groups = 8, .group_heads = 256};
+  Layer const mamba = recurrent({.conv = convolution, .state = {.heads = 64, .width = 64 * 128, .dtype = bf16}});
+  CacheSpec const nano{.layers = cycle(52, {7 * mamba, full_attention({.kv_heads = 2, .head_dim = 128}), no_cache()}), .dtype = bf16};
+  auto const m = sglang::model_of(nano, {.context = 262'144_tokens}).model;
+  REQUIRE(m.states->state_type == CacheType::fp32);
+  REQUIRE(m.states->conv_type == CacheType::bf16);
+  REQUIRE(m.states->full_layers.size() == 5);
+  REQUIRE(sglang::on_rank(m, {.tp_size = 4}, 0).state.conv[0] == 1'536);
+  REQUIRE(sglang::on_rank(m, {.tp_size = 16}, 0).state.conv[0] == (4'096 + 2 * 16 * 128) / 16);
+  auto const as_told = sglang::model_of(nano, {.context = 262'144_tokens, .state_type = CacheType::bf16});
+  REQUIRE(as_told.model.states->state_type == CacheType::bf16);
+  REQUIRE(complains_about(sglang::model_of(nano, {.context = 262'144_tokens, .state_type = CacheType::fp8_e4m3}).complaints, ".state_type"));
+}
+
+TEST_CASE("where SGLang does not recognise a model's states, every layer is charged as attention") {  // R10
+  Layer const mamba = recurrent({.conv = {.heads = 8'192, .width = 3, .dtype = bf16}, .state = {.heads = 8'192, .width = 16, .dtype = bf16}});
+  CacheSpec const jamba{.layers = cycle(32, {7 * mamba, full_attention(small)}), .dtype = bf16};
+  auto const m = sglang::model_of(jamba, {.context = 262'144_tokens, .states_recognised = false}).model;
+  REQUIRE_FALSE(m.states);
+  REQUIRE(sglang::plan(m, h100(68'866'277'376), llama_options).cell == 32 * 2 * 8 * 64 * 2);
+}
+
+TEST_CASE("values as wide as keys are allocated in two pools, and with --disable-hybrid-swa-memory their own") {  // R41, R60
+  Model m = gpt_oss(24);
+  m.head_dim = 192;
+  auto const values = [&](Options const& o, sglang::StoreKind kind) { return sglang::plan(m, h100(71'078'772'736), o).store(kind)->buffers[1].shape[2]; };
+  REQUIRE(values(llama_options, sglang::StoreKind::full) == 192);
+  REQUIRE(values(llama_options, sglang::StoreKind::sliding) == 192);
+  Options one = llama_options;
+  one.disable_hybrid_swa_memory = true;
+  REQUIRE(values(one, sglang::StoreKind::cache) == 64);
+}
+
+TEST_CASE("FP4 takes a whole byte for each value in sliding pools, which is an over-count with a name") {  // R41, R44
+  Options fp4 = llama_options;
+  fp4.kv_cache_dtype = CacheType::fp4_e2m1;
+  auto const plan = sglang::plan(gpt_oss(24), h100(71'078'772'736), fp4);
+  REQUIRE(plan.sliding.full_per_token == 8 * 128_B);
+  auto const& full = *plan.store(sglang::StoreKind::full);
+  REQUIRE(full.buffers.size() == 2);
+  REQUIRE(full.buffers[0].shape[2] == 64);
+  REQUIRE(plan.allocated() <= plan.pool + 1_MiB);
+  REQUIRE(plan.fp4_bytes_unused().count == plan.allocated().count / 2);
+  REQUIRE(sglang::plan(llama_8b(), h100(68'866'277'376), fp4).fp4_bytes_unused() == 0_B);
+}
+
+TEST_CASE("the allocator of two pools shows the smaller") {  // R52
+  Options capped = gpt_oss_capped;
+  capped.max_running_requests = 2'000;
+  auto const plan = sglang::plan(gpt_oss(24), {{84'928'364'544}, {38'000'000'000}}, capped);
+  REQUIRE_FALSE(plan.refused());
+  REQUIRE(plan.pools_agreed.full < plan.pools_agreed.swa);
+  REQUIRE(plan.allocator_size == plan.pools_agreed.full);
+}
+
+TEST_CASE("a server that starts and can serve nobody is not refused, and says so") {  // R51, R52
+  Options options = llama_options;
+  auto const plan = [&](Model const& m) { return sglang::plan(m, h100(71'078'772'736), options); };
+  options.max_total_tokens = 4_tokens;
+  REQUIRE_FALSE(plan(llama_8b()).refused());
+  REQUIRE(plan(llama_8b()).longest_request == 3_tokens);
+  REQUIRE(plan(llama_8b()).longest_input == -2);
+  REQUIRE(plan(llama_8b()).longest_prompt() == 0_tokens);
+  REQUIRE(plan(llama_8b()).serves_nobody() == sglang::ServesNobody::too_short);
+  REQUIRE(plan(llama_8b()).at(1_tokens).requests == 0);
+  options.max_total_tokens = 1_tokens;
+  REQUIRE(plan(llama_8b()).serves_nobody() == sglang::ServesNobody::too_few_tokens);
+  options.max_total_tokens = 64_tokens;
+  options.page_size = 64_tokens;
+  REQUIRE(plan(gpt_oss(24)).pools_agreed.swa == 0_tokens);
+  REQUIRE(plan(gpt_oss(24)).serves_nobody() == sglang::ServesNobody::no_sliding_tokens);
+  REQUIRE(plan(llama_8b()).serves_nobody() == sglang::ServesNobody::no);
+}
+
+TEST_CASE("states of no bytes can't share out memory: SGLang divides by zero") {
+  Model m = qwen3_next();
+  m.states->linear_layers.clear();
+  REQUIRE(sglang::plan(m, h100(63'990'398'976), qwen_options).refusal == Refusal::nothing_cached);
 }
 
 TEST_CASE("a described model that SGLang has no layout for is refused by name") {

@@ -40,7 +40,7 @@ TEST_CASE("the pools of Qwen3.8-27B print as in public logs") {
           "Mamba Cache is allocated. max_mamba_cache_size: 124, conv_state size: 0.34GB, ssm_state size: 17.58GB ");
   REQUIRE(write::detail::states_line(sglang::state_store(rank, 360, 72, {})) ==
           "Mamba Cache is allocated. max_mamba_cache_size: 360, conv_state size: 0.99GB, ssm_state size: 50.77GB ");
-  REQUIRE(write::log_line(sglang::key_value_store(sglang::StoreKind::cache, {330'323}, 16, sglang::full_shape(rank), {}, sglang::CacheType::bf16)) ==
+  REQUIRE(write::log_line(sglang::key_value_store(sglang::StoreKind::cache, sglang::Layout::plain, rank, {330'323}, 16, {}, sglang::CacheType::bf16)) ==
           "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 330323, K size: 10.08 GB, V size: 10.08 GB");
 }
 
@@ -66,4 +66,14 @@ TEST_CASE("a refusal says its figures and the next step, and logs nothing") {
   auto const unset = sglang::plan(attention(32, 8, 128), {{84'928'364'544}, {4'397'727'744}}, {});
   REQUIRE(write::refusal_text(unset).find(".mem_fraction_static is 0") == 0);
   REQUIRE(write::refusal_text(sglang::Plan{}).empty());
+}
+
+TEST_CASE("a server that starts and serves nobody says why") {
+  sglang::Options options{.mem_fraction_static = 0.83, .max_total_tokens = 4_tokens};
+  auto const text = [&] { return write::serves_nobody_text(sglang::plan(attention(32, 8, 128), {{84'928'364'544}, {68'866'277'376}}, options)); };
+  REQUIRE(text() == "every prompt is rejected: it must be shorter than -2 tokens; next: raise --max-total-tokens or --context-length");
+  options.max_total_tokens = 1_tokens;
+  REQUIRE(text().find("no request runs") == 0);
+  options.max_total_tokens = {};
+  REQUIRE(text().empty());
 }

@@ -114,7 +114,7 @@ TEST_CASE("every reason, outcome, event and binding has a name of its own") {
   REQUIRE_FALSE(names.contains("unknown"));
   REQUIRE(name_of(static_cast<Reason>(200)) == "unknown");
   for (auto const event : {EventKind::step_begun, EventKind::submitted, EventKind::rejected, EventKind::admitted, EventKind::grown, EventKind::preempted,
-                           EventKind::completed, EventKind::cancelled})
+                           EventKind::completed, EventKind::cancelled, EventKind::expired})
     REQUIRE(name_of(event) != "unknown");
   for (auto const binds : {Binds::cache_bytes, Binds::max_requests, Binds::max_length, Binds::one_request, Binds::no_cache_bytes})
     REQUIRE(name_of(binds) != "unknown");

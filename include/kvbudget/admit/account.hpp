@@ -19,8 +19,10 @@ struct ClassAccount {
   std::uint64_t steps_waited{};       // requests x steps
   std::uint64_t completed{};
   std::uint64_t cancelled{};
-  std::uint64_t preempted{};   // times, not requests
-  Tokens recomputed_tokens{};  // cached before, lost to a preemption, computed again
+  std::uint64_t expired{};
+  std::uint64_t preempted{};           // times, not requests
+  std::uint64_t wasted_token_steps{};  // tokens held x steps, by requests that were later cancelled or expired
+  Tokens recomputed_tokens{};          // cached before, lost to a preemption, computed again
 
   // gauges
   std::uint64_t queued_requests{};

@@ -45,14 +45,16 @@ class AdmissionController {
   /// What is wrong with the limits; empty when they are good.
   Complaints const& complaints() const { return complaints_; }
 
-  /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure.
+  /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure. Requests whose deadline is past leave.
   void begin_step(std::uint64_t now) {
     if (step_begun_) end_pass();
     now_ = now;
+    ++steps_;
     step_begun_ = true;
     pass_ended_ = false;
     yielding_ = false;
     observer_.on({.kind = EventKind::step_begun, .now = now_});
+    if (now_ > earliest_deadline_) reap();
   }
 
   /// Queues the request under verdict.ticket, or rejects it with the reason.
@@ -69,6 +71,7 @@ class AdmissionController {
     verdict.ticket = table_.ticket(slot);
     queue_.push_back(table_, slot);
     enqueued(slot);
+    if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
     tell(EventKind::submitted, request, verdict, {}, {});
     return verdict;
   }
@@ -104,8 +107,29 @@ class AdmissionController {
   /// The request is given up, wherever it is. False for a stale ticket.
   bool cancel(Ticket ticket) { return leave(ticket, EventKind::cancelled); }
 
+  /// Every request of the group is given up, wherever it is; how many there were. Group 0 is no group.
+  std::uint32_t cancel_group(std::uint64_t group) {
+    return leave_if(EventKind::cancelled, [group](Live const& live) { return group != 0 && live.request.group == group; });
+  }
+
   /// The request is complete, wherever it is. False for a stale ticket.
   bool finish(Ticket ticket) { return leave(ticket, EventKind::completed); }
+
+  /// Another capacity of a pool. Below what is held the pool is overcommitted by a stated number: nothing starts, and growth takes
+  /// victims. What is queued and can never fit any more is rejected, again when a capacity returns it is accepted. Complaints, and
+  /// no change, where the capacity would be bad.
+  Complaints resize(Budget capacity, std::uint32_t pool = 0) requires ResizableSource<Source> {
+    if (Complaints const complaints = check_resize(capacity, pool); !complaints.empty()) return complaints;
+    ledger_.resize(pool, capacity.blocks(ledger_.block(pool)));
+    resized_ = true;
+    reject_impossible();
+    return {};
+  }
+
+  /// Nothing new is taken from now on; what is queued and what runs goes on. reopen() ends it.
+  void drain() { draining_ = true; }
+  void reopen() { draining_ = false; }
+  bool drained() const { return queue_.empty() && running_.empty(); }
 
   std::uint64_t now() const { return now_; }
   std::uint32_t queued() const { return queue_.size(); }
@@ -114,6 +138,8 @@ class AdmissionController {
   std::uint32_t pools() const { return ledger_.pools(); }
   PoolView pool(std::uint32_t i = 0) const { return i < ledger_.pools() ? ledger_.view(i) : PoolView{}; }
   bool balanced() const { return ledger_.balanced(); }
+  /// Blocks of a pool that the next token of all running requests takes.
+  Blocks next_step(std::uint32_t pool = 0) const { return pool < max_pools ? next_step_[pool] : Blocks{}; }
   Policy const& policy() const { return policy_; }
   Observer& observer() { return observer_; }
 
@@ -177,13 +203,57 @@ class AdmissionController {
     if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
     if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt", 0, 0);
     if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
+    if (draining_) return reject(Reason::draining, "", 0, 0);
     Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-      Blocks const needed = footprint_.most(pool, whole);
-      if (needed > ledger_.capacity(pool)) return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, needed);
+    if (auto const pool = impossible_in(request); pool != no_slot)
+      return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, footprint_.most(pool, whole));
+    if (request.deadline < now_) return reject(Reason::expired, ".deadline", request.deadline, now_);
+    if constexpr (BoundsQueues<decltype(policy_.limits)>) {
+      ClassAccount const& of = account(request.request_class);
+      if (!policy_.limits.queues(request, of)) return reject(Reason::class_queue_full, ".request_class", request.request_class.index, 0);
     }
     if (table_.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
     return at_pool(Outcome::queued, Reason::in_queue, {}, 0, footprint_.most(0, whole));
+  }
+
+  /// The first pool that could not hold the whole request even if it were alone; no_slot when all could.
+  std::uint32_t impossible_in(Request const& request) const {
+    Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool)
+      if (footprint_.most(pool, whole) > ledger_.capacity(pool)) return pool;
+    return no_slot;
+  }
+
+  Complaints check_resize(Budget capacity, std::uint32_t pool) const {
+    if (!complaints_.empty()) return complaints_;
+    if (pool >= ledger_.pools()) return {{".pool", pool, "one of the limits' pools", "number the pools from 0"}};
+    Tokens const block = ledger_.block(pool);
+    if (capacity.in_tokens && block == Tokens{})
+      return {{".capacity", capacity.count, "blocks, where several groups or a fixed one share the pool", "give the capacity in blocks", pool}};
+    Blocks const blocks = capacity.blocks(block), headroom = ledger_.limits(pool).headroom.blocks(block, blocks);
+    if (blocks == Blocks{} || blocks.saturated()) return {{".capacity", capacity.count, "one block or more", "drain() takes nothing new instead", pool}};
+    if (headroom >= blocks) return {{".headroom", headroom.count, "less than the capacity", "give a larger capacity, or limits with less headroom", pool}};
+    return {};
+  }
+
+  /// After a pool has shrunk: whoever is queued and can never fit any more.
+  void reject_impossible() {
+    for (std::uint32_t slot = queue_.front(); slot != no_slot;) {
+      Request const request = table_[slot].request;
+      Ticket const ticket = table_.ticket(slot);
+      std::uint32_t const pool = impossible_in(request);
+      std::uint32_t const next = table_[slot].next;
+      if (pool == no_slot) {
+        slot = next;
+        continue;
+      }
+      queue_.remove(table_, slot);
+      dequeued(slot);
+      table_.release(slot);
+      ++account_of(request.request_class).rejected[static_cast<std::size_t>(Reason::exceeds_capacity)];
+      tell(EventKind::rejected, request, {.reason = Reason::exceeds_capacity, .ticket = ticket, .pool = pool}, {}, {});
+      slot = queue_.front();  // an observer may have changed the queue
+    }
   }
 
   PoolBlocks need(Live const& live, Tokens length) const {
@@ -210,7 +280,7 @@ class AdmissionController {
     }
     return say(Outcome::admitted, running_.empty() ? Reason::fits_alone : Reason::fits, 0);
   }
-  Blocks headroom(std::uint32_t pool) const { return policy_.headroom({ledger_.headroom(pool), ledger_.capacity(pool), running_.size()}); }
+  Blocks headroom(std::uint32_t pool) const { return policy_.headroom({ledger_.headroom(pool), ledger_.capacity(pool), running_.size(), next_step_[pool]}); }
 
   /// True when a request in front does not fit and stops those behind it.
   bool blocked(std::uint32_t slot) const {
@@ -249,9 +319,26 @@ class AdmissionController {
     Sequences const reach = live.sequences(max(live.length(), live.reserved));
     live.held = blocks;
     live.room = footprint_.room(reach.length);
+    count_steps(live);
     account.tokens_held -= live.tokens_held;
     live.tokens_held = footprint_.tokens_held(reach);
     account.tokens_held += live.tokens_held;
+    note_next(live);
+  }
+
+  bool at_end_of_room(Live const& live) const { return live.sequences(live.length() + Tokens{1}).length > live.room; }
+
+  /// Keeps what the next step takes: of this request, and of all of them together.
+  void note_next(Live& live) {
+    PoolBlocks next{};
+    bool const grows = live.state == LiveState::running && live.grown < live.request.max_new;
+    if (grows && at_end_of_room(live)) next = need(live, live.length() + Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
+      next[pool] -= live.held[pool];
+      next_step_[pool] += next[pool];
+      next_step_[pool] -= live.next_token[pool];
+    }
+    live.next_token = next;
   }
 
   void stop(std::uint32_t slot) {
@@ -261,9 +348,12 @@ class AdmissionController {
     ClassAccount& account = account_of(live.request.request_class);
     --account.active_requests;
     account.active_tokens -= live.cached();
+    count_steps(live);
     account.tokens_held -= live.tokens_held;
     live.held = {};
     live.tokens_held = {};
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) next_step_[pool] -= live.next_token[pool];
+    live.next_token = {};
     if (leases_[slot]) leases_[slot]->gate_ = nullptr;
     leases_[slot] = nullptr;
   }
@@ -278,8 +368,31 @@ class AdmissionController {
     yielding_ = true;
   }
 
+  /// Ends every live request that `which` picks. An observer that is told may end others: each is looked at afresh.
+  template <class Which>
+  std::uint32_t leave_if(EventKind how, Which which) {
+    std::uint32_t left = 0;
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
+      if (table_.valid(table_.ticket(slot)) && which(table_[slot])) left += leave(table_.ticket(slot), how);
+    return left;
+  }
+
+  void reap() {
+    leave_if(EventKind::expired, [this](Live const& live) { return live.request.deadline < now_; });
+    earliest_deadline_ = no_deadline;
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
+      if (table_.valid(table_.ticket(slot)) && table_[slot].request.deadline < earliest_deadline_) earliest_deadline_ = table_[slot].request.deadline;
+  }
+
+  /// Tokens held x steps, up to now.
+  void count_steps(Live& live) {
+    live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps_ - live.counted_at));
+    live.counted_at = steps_;
+  }
+
   bool leave(Ticket ticket, EventKind how) {
     if (!table_.valid(ticket)) return false;
+    count_steps(table_[ticket.slot]);
     Live const before = table_[ticket.slot];
     if (before.state == LiveState::running) {
       stop(ticket.slot);
@@ -288,7 +401,8 @@ class AdmissionController {
       dequeued(ticket.slot);
     }
     ClassAccount& account = account_of(before.request.request_class);
-    ++(how == EventKind::completed ? account.completed : account.cancelled);
+    ++(how == EventKind::completed ? account.completed : how == EventKind::cancelled ? account.cancelled : account.expired);
+    if (how != EventKind::completed) account.wasted_token_steps = saturating_add(account.wasted_token_steps, before.token_steps);
     table_.release(ticket.slot);
     tell(how, before.request, {.reason = Reason::ended, .ticket = ticket}, before.state == LiveState::running ? before.cached() : Tokens{}, {});
     return true;
@@ -356,6 +470,7 @@ class AdmissionController {
     } else {
       live.grown += step;
       grown(live, step);
+      if (at_end_of_room(live)) note_next(live);
     }
     if (verdict.admitted()) tell(EventKind::grown, live.request, verdict, live.cached() - step * live.request.branches, live.cached());
     return verdict;
@@ -394,13 +509,14 @@ class AdmissionController {
         tell(EventKind::preempted, table_[ticket.slot].request, {.reason = Reason::preempted, .ticket = ticket, .pool = verdict.pool},
              table_[ticket.slot].cached(), {});
     }
+    if (resized_) reject_impossible();
     return verdict;
   }
 
   /// The first pool that has fewer than `more` blocks even with `freed` ones; no_slot when all have enough.
   std::uint32_t short_of(PoolBlocks const& more, PoolBlocks const& freed) const {
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool)
-      if (more[pool] > ledger_.available(pool) + freed[pool]) return pool;
+      if (more[pool] > ledger_.available(pool) + freed[pool] - ledger_.overcommitted(pool)) return pool;
     return no_slot;
   }
 
@@ -434,7 +550,9 @@ class AdmissionController {
 
   /// Of the running requests not yet chosen, the one the policy takes first. The asker is one of them.
   std::uint32_t first_to_yield() const {
-    auto const view = [this](std::uint32_t slot) { return RunningView{table_[slot].request, table_[slot].cached(), table_[slot].admission}; };
+    auto const view = [this](std::uint32_t slot) {
+      return RunningView{table_[slot].request, table_[slot].cached(), table_[slot].admission, table_[slot].held[0]};
+    };
     std::uint32_t first = no_slot;
     for (std::uint32_t slot = running_.front(); slot != no_slot; slot = table_[slot].next) {
       if (table_[slot].chosen) continue;
@@ -474,9 +592,14 @@ class AdmissionController {
   std::vector<ClassAccount> accounts_;  // one for each class, and the last for requests of unknown classes
   std::vector<std::uint64_t> fresh_;    // queued requests of each class that no pass has passed over yet
   std::vector<Ticket> victims_;         // chosen, and not told yet
+  PoolBlocks next_step_{};              // what the running requests' next token takes
   std::uint64_t now_{};
+  std::uint64_t steps_{};  // that have begun
+  std::uint64_t earliest_deadline_{no_deadline};
   std::uint64_t passes_{};  // admission passes that have ended
   std::uint64_t admissions_{};
+  bool resized_{};
+  bool draining_{};
   bool step_begun_{};
   bool pass_ended_{};
   bool yielding_{};  // somebody was preempted in this step

@@ -21,20 +21,28 @@ concept BlockSource = requires(S source, S const& seen, Blocks blocks) {
   source.give(blocks);
 };
 
+/// A source whose pool can grow and shrink. Below what is taken nothing is clean until enough is given back.
+template <class S>
+concept ResizableSource = BlockSource<S> && requires(S source, Blocks capacity) {
+  source.resize(capacity);
+};
+
 /// A pool that is nothing but a number of blocks.
 class Counter {
  public:
-  constexpr explicit Counter(Blocks capacity) : clean_{capacity} {}
-  constexpr Supply supply() const { return {.clean = clean_}; }
+  constexpr explicit Counter(Blocks capacity) : capacity_{capacity} {}
+  constexpr Supply supply() const { return {.clean = capacity_ - taken_}; }
   constexpr bool take(Blocks blocks) {
-    if (blocks > clean_) return false;
-    clean_ -= blocks;
+    if (blocks > capacity_ - taken_) return false;
+    taken_ += blocks;
     return true;
   }
-  constexpr void give(Blocks blocks) { clean_ += blocks; }
+  constexpr void give(Blocks blocks) { taken_ -= blocks; }
+  constexpr void resize(Blocks capacity) { capacity_ = capacity; }
 
  private:
-  Blocks clean_;
+  Blocks capacity_;
+  Blocks taken_{};
 };
 
 /// Blocks of every pool.
@@ -53,6 +61,7 @@ struct PoolView {
   Blocks capacity{};
   Blocks headroom{};
   Blocks held{};
+  Blocks overcommitted{};  // held beyond the capacity, after it shrank
   Supply supply{};
 };
 
@@ -64,7 +73,7 @@ class Ledger {
   Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes) {
     pools_.reserve(limits.pools());
     for (std::uint32_t i = 0; i < limits.pools(); ++i)
-      pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i).name});
+      pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i)});
   }
   Ledger() = default;
 
@@ -73,11 +82,21 @@ class Ledger {
   Blocks headroom(std::uint32_t pool) const { return pools_[pool].headroom; }
   Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
   Blocks held(std::uint32_t pool, RequestClass request_class) const { return held_[cell(pool, request_class)]; }
-  char const* name(std::uint32_t pool) const { return pools_[pool].name; }
+  Blocks overcommitted(std::uint32_t pool) const { return pools_[pool].held - pools_[pool].capacity; }
+  char const* name(std::uint32_t pool) const { return pools_[pool].limits.name; }
+  PoolLimits const& limits(std::uint32_t pool) const { return pools_[pool].limits; }
   Tokens block(std::uint32_t pool) const { return pools_[pool].block; }
   PoolView view(std::uint32_t pool) const {
     auto const& of = pools_[pool];
-    return {of.name, of.block, of.capacity, of.headroom, of.held, of.source.supply()};
+    return {of.limits.name, of.block, of.capacity, of.headroom, of.held, overcommitted(pool), of.source.supply()};
+  }
+
+  /// Another capacity, and the headroom that the limits give it.
+  void resize(std::uint32_t pool, Blocks capacity) requires ResizableSource<Source> {
+    auto& of = pools_[pool];
+    of.capacity = capacity;
+    of.headroom = of.limits.headroom.blocks(of.block, capacity);
+    of.source.resize(capacity);
   }
 
   /// Takes the blocks of every pool, or of none.
@@ -106,7 +125,8 @@ class Ledger {
   bool balanced() const {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       Supply const supply = pools_[pool].source.supply();
-      if (pools_[pool].held + supply.clean + supply.cached_idle + supply.in_flight + supply.reserved != pools_[pool].capacity) return false;
+      if (pools_[pool].held + supply.clean + supply.cached_idle + supply.in_flight + supply.reserved != pools_[pool].capacity + overcommitted(pool))
+        return false;
       Blocks by_class{};
       for (std::size_t i = pool; i < held_.size(); i += pools()) by_class += held_[i];
       if (by_class != pools_[pool].held) return false;
@@ -121,7 +141,7 @@ class Ledger {
     Blocks headroom;
     Blocks held;
     Tokens block;
-    char const* name;
+    PoolLimits limits;
   };
 
   std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * pools_.size() + pool; }

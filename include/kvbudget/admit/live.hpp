@@ -17,6 +17,9 @@ struct Live {
   Tokens room{};         // length a branch may reach, look-ahead included, before it needs another block
   Tokens tokens_held{};  // its part of its class's gauge
   PoolBlocks held{};
+  PoolBlocks next_token{};         // blocks its next token takes, where it stands at the end of its room
+  std::uint64_t token_steps{};     // tokens held x steps, up to the step it was last counted in
+  std::uint64_t counted_at{};      // that step
   std::uint64_t admission{};       // number of its last admission
   std::uint64_t queued_in_pass{};  // the admission pass that was open when it was queued
   std::uint32_t generation{};

@@ -6,7 +6,7 @@
 
 namespace kvbudget::inline v1 {
 
-enum class EventKind : std::uint8_t { step_begun, submitted, rejected, admitted, grown, preempted, completed, cancelled };
+enum class EventKind : std::uint8_t { step_begun, submitted, rejected, admitted, grown, preempted, completed, cancelled, expired };
 
 struct Event {
   EventKind kind{};

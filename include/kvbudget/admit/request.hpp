@@ -37,13 +37,17 @@ struct Ticket {
   friend constexpr bool operator==(Ticket, Ticket) = default;
 };
 
+inline constexpr std::uint64_t no_deadline = ~std::uint64_t{0};
+
 struct Request {
   Tokens prompt{};
   Tokens max_new{};  // the most tokens it may generate, per branch; 0: the prompt alone
   RequestClass request_class{};
-  std::uint32_t branches{1};  // parallel samples or beams; they share the prompt's whole blocks
-  Tokens lookahead{};         // slots a branch needs beyond what it has: speculative tokens, steps in flight
-  std::uint64_t tag{};        // the caller's own id
+  std::uint32_t branches{1};            // parallel samples or beams; they share the prompt's whole blocks
+  Tokens lookahead{};                   // slots a branch needs beyond what it has: speculative tokens, steps in flight
+  std::uint64_t tag{};                  // the caller's own id
+  std::uint64_t group{};                // the caller's own id of what is cancelled together; 0: of no group
+  std::uint64_t deadline{no_deadline};  // the last step, as begin_step tells it, that it may see; later it is given up
 
   /// Look-ahead is for decoding: a request that generates nothing has none.
   constexpr Tokens ahead() const { return max_new == Tokens{} ? Tokens{} : lookahead; }

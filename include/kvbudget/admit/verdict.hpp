@@ -30,10 +30,13 @@ enum class Reason : std::uint8_t {
   // rejected
   exceeds_capacity,  // it can never fit: prompt + max_new is more than the pool holds
   queue_full,
+  class_queue_full,  // the policy's limits on its class's queue
+  draining,          // nothing new is taken
   unknown_class,
   bad_request,
   bad_limits,
-  ended,  // the lease has ended: growth does nothing
+  expired,  // its deadline is past
+  ended,    // the lease has ended: growth does nothing
 };
 inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::ended) + 1;
 

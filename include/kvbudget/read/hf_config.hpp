@@ -14,7 +14,8 @@ namespace kvbudget::inline v1::read {
 
 namespace detail {
 
-/// Where the text model lives: the first of these that is a model, else the top (hf_config.md section 1).
+/// Where the text model lives: the first of these that is a model, else the top (hf_config.md section 1). Right for every file, not as
+/// one runtime looks for it: sglang_text.hpp has SGLang's own order (sglang.md R1).
 inline constexpr std::array<std::string_view, 5> hf_text_paths{"thinker_config.text_config", "text_config", "llm_config", "language_config", "llm_cfg"};
 
 inline std::optional<Fields> hf_nested(Fields const& top, std::string_view path) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kvbudget/read/hf_model.hpp>
+#include <kvbudget/read/nemotron_pattern.hpp>
 
 namespace kvbudget::inline v1::read {
 
@@ -411,17 +412,9 @@ inline LayerList hf_nemotron_h(HfText& text) {
   std::string const pattern = text.text("hybrid_override_pattern");
   text.count_layers(pattern.size());
   return text.each(pattern.size(), [&](std::uint64_t i) {
-    switch (pattern[i]) {
-      case 'M':
-        return mamba;
-      case '*':
-        return attention;
-      case '-':
-      case 'E':
-        return no_cache();
-      default:
-        throw text.not_understood("hybrid_override_pattern", i, Json(std::string{pattern[i]}), "M, *, -, E");
-    }
+    auto const word = nemotron_word(pattern[i]);
+    if (word.empty()) throw text.not_understood("hybrid_override_pattern", i, Json(std::string{pattern[i]}), "M, *, -, E");
+    return word == "mamba" ? mamba : word == "attention" ? attention : no_cache();
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <kvbudget/read/json_fields.hpp>
 
+#include <array>
+
 namespace kvbudget::inline v1::read {
 
 enum class SglangLatent : std::uint8_t { no, yes, with_kv_lora_rank, unless_use_mla_is_false };
@@ -112,32 +114,24 @@ inline constexpr SglangArchitecture sglang_architectures[] = {
     {.name = "BailingMoeV2ForCausalLM", .drafts_itself = true},
 };
 
-/// Keys that SGLang's configuration classes know by another name.
+/// Keys that SGLang's configuration classes know by another name (hf_config.md section 2).
 struct SglangAlias {
-  std::string_view model_type;
   std::string_view key;
   std::string_view in_file;
+  std::array<std::string_view, 10> model_types;
 };
 inline constexpr SglangAlias sglang_aliases[] = {
-    {"gpt2", "hidden_size", "n_embd"},
-    {"gpt2", "max_position_embeddings", "n_positions"},
-    {"gpt2", "num_attention_heads", "n_head"},
-    {"gpt2", "num_hidden_layers", "n_layer"},
-    {"gpt_bigcode", "hidden_size", "n_embd"},
-    {"gpt_bigcode", "max_position_embeddings", "n_positions"},
-    {"gpt_bigcode", "num_attention_heads", "n_head"},
-    {"gpt_bigcode", "num_hidden_layers", "n_layer"},
-    {"gptj", "hidden_size", "n_embd"},
-    {"gptj", "max_position_embeddings", "n_positions"},
-    {"gptj", "num_attention_heads", "n_head"},
-    {"gptj", "num_hidden_layers", "n_layer"},
-    {"dbrx", "num_attention_heads", "n_heads"},
-    {"dbrx", "hidden_size", "d_model"},
-    {"dbrx", "num_hidden_layers", "n_layers"},
-    {"dbrx", "max_position_embeddings", "max_seq_len"},
-    {"chatglm", "num_hidden_layers", "num_layers"},
-    {"exaone", "num_hidden_layers", "num_layers"},
-    {"longcat_flash", "num_hidden_layers", "num_layers"},
+    {"num_hidden_layers", "n_layer", {"bloom", "codegen", "gpt2", "gpt_bigcode", "gptj", "phi-msft", "RefinedWeb", "RefinedWebModel"}},
+    {"num_hidden_layers", "n_layers", {"dbrx", "hf_olmo", "mpt"}},
+    {"num_hidden_layers", "num_layers", {"chatglm", "exaone", "gpt_neo", "longcat_flash"}},
+    {"num_attention_heads", "n_head", {"bloom", "codegen", "gpt2", "gpt_bigcode", "gptj", "phi-msft", "RefinedWeb", "RefinedWebModel"}},
+    {"num_attention_heads", "n_heads", {"dbrx", "hf_olmo", "mpt"}},
+    {"num_attention_heads", "num_heads", {"gpt_neo"}},
+    {"hidden_size", "n_embd", {"codegen", "gpt2", "gpt_bigcode", "gptj", "phi-msft"}},
+    {"hidden_size", "n_embed", {"bloom"}},
+    {"hidden_size", "d_model", {"dbrx", "hf_olmo", "mpt"}},
+    {"max_position_embeddings", "n_positions", {"codegen", "gpt2", "gpt_bigcode", "gptj", "phi-msft"}},
+    {"max_position_embeddings", "max_seq_len", {"dbrx"}},
 };
 
 /// What SGLang's configuration classes put where the file says nothing.
@@ -145,6 +139,7 @@ struct SglangDefault {
   std::string_view model_type;
   std::string_view key;
   std::uint64_t value;
+  bool only_without_sizes{};  // where a nested config has no sizes at all; a flat file that lacks one is broken
 };
 inline constexpr SglangDefault sglang_defaults[] = {
     {"step3p5", "max_seq_len", 128'000},
@@ -155,6 +150,9 @@ inline constexpr SglangDefault sglang_defaults[] = {
     {"gemma3_text", "max_position_embeddings", 131'072},
     {"gemma3_text", "num_hidden_layers", 26},
     {"gemma3_text", "hidden_size", 2'304},
+    {"llama", "num_hidden_layers", 32, true},
+    {"llama", "num_attention_heads", 32, true},
+    {"llama", "hidden_size", 4'096, true},
     {"nemotron_h", "num_nextn_predict_layers", 0},
     {"kimi_linear", "num_nextn_predict_layers", 0},
 };

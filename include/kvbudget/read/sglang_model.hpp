@@ -29,7 +29,7 @@ class SglangReader : public SglangStateReader {
     read_layers(m);
     read_heads(m);
     m.dtype = dtype();
-    m.context = options_.context_length.value_or(context());
+    m.context = options_.context_length ? *options_.context_length : context();
     read_latent(m);
     read_sliding(m);
     read_compressed(m);
@@ -61,7 +61,7 @@ class SglangReader : public SglangStateReader {
     bool const falcon = type_ == "falcon" || type_ == "RefinedWeb" || type_ == "RefinedWebModel";
     bool const multi_query = text_.flag_or("multi_query", false) && !(falcon && top_.flag_or("new_decoder_architecture", false));
     if (multi_query) return 1;
-    if (type_ == "dbrx")
+    if (type_ == "dbrx" || type_ == "mpt")
       if (auto const attention = text_.object_if("attn_config"))
         if (auto const heads = attention->count_if("kv_n_heads", 1, most_)) return *heads;
     for (auto const* key : {"n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups"})
@@ -173,7 +173,7 @@ class SglangReader : public SglangStateReader {
       m.full_layers = layers_where(layers, [&](std::uint32_t i) { return pattern[i] == 0; });
     }
     if (rule == SglangSliding::by_layer_types || rule == SglangSliding::by_layer_types_of_the_layers) {
-      auto kinds = names("layer_types");
+      auto kinds = names("layer_types", {"sliding_attention", "full_attention"});
       if (rule == SglangSliding::by_layer_types_of_the_layers && kinds.size() > layers) kinds.resize(layers);
       m.swa_layers = where(kinds, {"sliding_attention"});
       m.full_layers = where(kinds, {"full_attention"});

@@ -3,6 +3,7 @@
 // Qwen3-Next: 36 of 48 layers, 8'192 channels of convolution and 32 x 128 x 128 of recurrent state, whatever layer_types says.
 #pragma once
 
+#include <kvbudget/read/nemotron_pattern.hpp>
 #include <kvbudget/read/sglang_text.hpp>
 
 namespace kvbudget::inline v1::read::detail {
@@ -12,14 +13,14 @@ class SglangStateReader : public SglangText {
   using SglangText::SglangText;
 
  protected:
-  /// Nemotron-H spells its layers as names, or as a text of M, *, - and E.
+  /// Nemotron-H's layers, as words or letters. transformers 5 writes linear_attention and full_attention, which SGLang's class refuses.
   std::vector<std::string> nemotron_layers() const {
-    if (auto const* list = text_.find("layers_block_type"); list && list->is_array() && !list->empty()) return names("layers_block_type");
+    if (auto const* list = text_.find("layers_block_type"); list && list->is_array() && !list->empty())
+      return names("layers_block_type", {"mamba", "attention", "mlp", "moe"});
     std::vector<std::string> found;
-    for (char const c : text_.text("hybrid_override_pattern")) {
-      if (c != 'M' && c != '*' && c != '-' && c != 'E')
-        throw text_.refuse("hybrid_override_pattern", Json(std::string{c}), "M, *, - and E", "correct the pattern");
-      found.emplace_back(c == 'M' ? "mamba" : c == '*' ? "attention" : c == '-' ? "mlp" : "moe");
+    for (char const letter : text_.text("hybrid_override_pattern")) {
+      found.emplace_back(nemotron_word(letter));
+      if (found.back().empty()) throw text_.refuse("hybrid_override_pattern", Json(std::string{letter}), "M, *, - and E", "correct the pattern");
     }
     return found;
   }
@@ -78,8 +79,9 @@ class SglangStateReader : public SglangText {
 
   sglang::StateModel granite() const {
     sglang::StateModel s = mamba_state(expanded());
-    s.linear_layers = where(names("layer_types"), {"mamba"});
-    s.full_layers = where(names("layer_types"), {"attention"});
+    auto const kinds = names("layer_types", {"mamba", "attention"});
+    s.linear_layers = where(kinds, {"mamba"});
+    s.full_layers = where(kinds, {"attention"});
     return s;
   }
 
@@ -111,8 +113,9 @@ class SglangStateReader : public SglangText {
   sglang::StateModel lfm2(std::uint32_t layers) const {
     sglang::StateModel s{.kind = sglang::StateKind::short_conv, .inner = must("hidden_size"), .kernel = must("conv_L_cache")};
     if (auto const* kinds = text_.find("layer_types"); kinds && kinds->is_array() && !kinds->empty()) {
-      s.linear_layers = where(names("layer_types"), {"conv", "short_conv"});
-      s.full_layers = where(names("layer_types"), {"full_attention"});
+      auto const words = names("layer_types", {"conv", "short_conv", "full_attention"});
+      s.linear_layers = where(words, {"conv", "short_conv"});
+      s.full_layers = where(words, {"full_attention"});
       return s;
     }
     auto const is_full = listed(text_, "full_attn_idxs", layers, 0);
@@ -129,14 +132,15 @@ class SglangStateReader : public SglangText {
     if (!expand || !expand->is_number() || !(expand->get<double>() > 0 && expand->get<double>() < 1e3)) throw config->missing("expand_v", "a number above 0");
     std::uint32_t const heads = must(*config, "num_heads"), keys = must(*config, "head_dim");
     auto const values = static_cast<std::uint32_t>(keys * expand->get<double>());
+    auto const kinds = names("layer_types", {"jet", "attn", "swa"});
     return {.inner = times(heads, values),
             .groups = heads,
             .heads = heads,
             .head_dim = values,
             .state = keys,
             .kernel = must(*config, "conv_size"),
-            .linear_layers = where(names("layer_types"), {"jet"}),
-            .full_layers = where(names("layer_types"), {"attn", "swa"})};
+            .linear_layers = where(kinds, {"jet"}),
+            .full_layers = where(kinds, {"attn", "swa"})};
   }
 
   /// R10. The configurations that SGLang recognises; the rest has no state pool.
@@ -145,7 +149,7 @@ class SglangStateReader : public SglangText {
     if (row_->states != SglangStates::granite) return row_->states;
     auto const* kinds = text_.find("layer_types");
     if (!kinds || !kinds->is_array()) return SglangStates::no;
-    return where(names("layer_types"), {"mamba"}).empty() ? SglangStates::no : SglangStates::granite;
+    return std::find(kinds->begin(), kinds->end(), "mamba") == kinds->end() ? SglangStates::no : SglangStates::granite;
   }
 
   void read_states(sglang::Model& m) const {

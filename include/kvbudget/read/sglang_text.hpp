@@ -7,6 +7,7 @@
 #include <kvbudget/read/sglang_architectures.hpp>
 #include <kvbudget/size/sglang.hpp>
 
+#include <algorithm>
 #include <vector>
 
 namespace kvbudget::inline v1::read {
@@ -28,11 +29,19 @@ inline SglangArchitecture const& sglang_row(std::string_view name) {
   return sglang_plain;
 }
 
-/// R1. Where the text model is: its key, or "" for the top.
+/// R1. Where the text model is: its key, or "" for the top. SGLang's own order, without a look at what is inside; the order in
+/// hf_config.hpp is for any runtime, takes only what is a model, and knows VILA's llm_cfg.
 inline std::string sglang_text_path(Json const& config) {
   for (std::string const key : {"thinker_config", "llm_config", "language_config", "text_config"})
     if (config.contains(key) && config[key].is_object()) return key;
   return "";
+}
+
+/// A nested config that says nothing of its size: its class's defaults stand (hf_config.md T13).
+inline bool sglang_has_no_sizes(Json const& text) {
+  for (auto const* key : {"num_hidden_layers", "num_attention_heads", "hidden_size"})
+    if (text.contains(key) && !text[key].is_null()) return false;
+  return true;
 }
 
 /// R1. The text model's fields, with the names and defaults of SGLang's own configuration classes.
@@ -45,10 +54,12 @@ inline Json sglang_text(Json const& config, std::string const& path) {
     text = Json::object();
     for (auto const& known : sglang_step3p7_flat) text[std::string{known.key}] = known.value;
   }
+  bool const without_sizes = !path.empty() && sglang_has_no_sizes(text);
   for (auto const& known : sglang_defaults)
-    if (known.model_type == type && missing(known.key)) text[std::string{known.key}] = known.value;
+    if (known.model_type == type && missing(known.key) && (without_sizes || !known.only_without_sizes)) text[std::string{known.key}] = known.value;
   for (auto const& alias : sglang_aliases)
-    if (alias.model_type == type && missing(alias.key) && !missing(alias.in_file)) text[std::string{alias.key}] = Json(text[std::string{alias.in_file}]);
+    for (auto const model_type : alias.model_types)
+      if (model_type == type && missing(alias.key) && !missing(alias.in_file)) text[std::string{alias.key}] = Json(text[std::string{alias.in_file}]);
   return text;
 }
 
@@ -85,14 +96,22 @@ class SglangText {
     return list[0].get<std::string>();
   }
 
-  std::vector<std::string> names(std::string_view key) const {
+  /// A list of layer kinds, each of them one that SGLang's configuration class knows.
+  std::vector<std::string> names(std::string_view key, std::vector<std::string_view> const& known) const {
     std::vector<std::string> found;
     for (auto const& name : text_.list(key)) {
-      if (!name.is_string()) throw text_.refuse(key, name, "names of layer kinds", "correct the list");
+      if (!name.is_string() || std::find(known.begin(), known.end(), name.get_ref<std::string const&>()) == known.end())
+        throw text_.refuse(std::string{key} + "[" + std::to_string(found.size()) + "]", name, listing(known), "spell the layers as SGLang does");
       found.push_back(name.get<std::string>());
     }
     if (found.size() > sglang::most_layers) throw text_.refuse(key, Json(found.size()), "at most 4096 layers", "check the list");
     return found;
+  }
+
+  static std::string listing(std::vector<std::string_view> const& words) {
+    std::string text;
+    for (auto const word : words) text += (text.empty() ? "" : ", ") + std::string{word};
+    return text;
   }
 
   sglang::LayerIds where(std::vector<std::string> const& kinds, std::initializer_list<std::string_view> wanted) const {

@@ -6,6 +6,7 @@
 //   plan.at(8'192_tokens).requests          // requests of this length side by side
 // Llama-3.1-8B on an H100 with 68'866'277'376 bytes free after loading: 54'428'455'403 bytes, 415'256 tokens, 2'048 requests.
 // A plan that SGLang would refuse holds nothing and says why: `refusal`, and the figures of its message in `figures`.
+// One that starts and can admit nothing (R51, R52) is not refused: plan.serves_nobody() says why at() gives 0 requests.
 // The arithmetic is in the headers of sglang/, rule by rule: budget (R30-R34), cells (R40-R48), buffers (R60).
 #pragma once
 
@@ -46,16 +47,17 @@ constexpr std::vector<Plan> plan_stages(Model const& model, std::vector<Memory> 
   return plan_stages(ranks_of(model, options), memory, options);
 }
 
-/// The stage that binds: the one that is refused, or else the one that by itself would hold least.
-constexpr Plan plan(Model const& model, Memory const& memory, Options const& options) {
-  std::vector<Plan> plans = plan_stages(model, {memory}, options);
-  std::size_t binds = 0;
-  for (std::size_t i = 1; i < plans.size(); ++i) {
-    bool const refused = plans[i].refused() && plans[i].refusal != Refusal::other_stage;
-    if (plans[binds].refusal == Refusal::other_stage ? refused : plans[i].local_capacity < plans[binds].local_capacity) binds = i;
+/// The stage that binds: the first that is refused for its own reason, or else the one that by itself would hold least.
+constexpr Plan const& binding_stage(std::vector<Plan> const& plans) {
+  Plan const* least = &plans.front();
+  for (auto const& plan : plans) {
+    if (plan.refused() && plan.refusal != Refusal::other_stage) return plan;
+    if (plan.local_capacity < least->local_capacity) least = &plan;
   }
-  return plans[binds];
+  return *least;
 }
+
+constexpr Plan plan(Model const& model, Memory const& memory, Options const& options) { return binding_stage(plan_stages(model, {memory}, options)); }
 
 /// R47. The pool of a draft model: the target's tokens, for the draft's own layers. Its bytes are what the draft really takes; what
 /// SGLang has charged for it is `charged_draft_layers` at the target's size, or nothing.
@@ -64,7 +66,7 @@ constexpr std::vector<Store> draft_stores(Plan const& target, RankModel const& d
   Options const& o = target.arguments;
   CacheType const type = cache_type(o, draft.model);
   if (draft.model.latent) return {latent_store(StoreKind::cache, target.tokens, cached_layers(draft), draft.model, o, type)};
-  return {key_value_store(StoreKind::cache, target.tokens, cached_layers(draft), full_shape(draft), o, type)};
+  return {key_value_store(StoreKind::cache, layout_of(draft, o), draft, target.tokens, cached_layers(draft), o, type)};
 }
 
 }  // namespace kvbudget::inline v1::sglang

@@ -357,7 +357,7 @@ constexpr Plan plan(std::vector<RankLayers> const& ranks, Options const& options
   }
   detail::take_least(plan, options);
   plan.options.block = detail::smallest_block(plan.layer_groups);  // D9
-  detail::describe(plan, plan.ranks[plan.tightest_rank].groups, terms, plan.max_model_len, plan.complaints);
+  detail::describe(plan, plan.ranks[plan.tightest_rank].groups, plan.layer_groups, terms, plan.max_model_len, plan.complaints);
   detail::print(plan, terms, options);
   return plan;
 }

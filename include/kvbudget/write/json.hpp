@@ -106,6 +106,8 @@ void to_json(Json& json, ClassAccount const& account) {
           {"steps_waited", account.steps_waited},
           {"completed", account.completed},
           {"cancelled", account.cancelled},
+          {"expired", account.expired},
+          {"wasted_token_steps", account.wasted_token_steps},
           {"preempted", account.preempted},
           {"recomputed_tokens", account.recomputed_tokens},
           {"queued_requests", account.queued_requests},

@@ -56,6 +56,12 @@ constexpr std::string_view name_of(Reason reason) {
       return "bad_limits";
     case Reason::past_max_new:
       return "past_max_new";
+    case Reason::class_queue_full:
+      return "class_queue_full";
+    case Reason::draining:
+      return "draining";
+    case Reason::expired:
+      return "expired";
     case Reason::ended:
       return "ended";
     case Reason::unknown_ticket:
@@ -82,6 +88,8 @@ constexpr std::string_view name_of(EventKind kind) {
       return "completed";
     case EventKind::cancelled:
       return "cancelled";
+    case EventKind::expired:
+      return "expired";
   }
   return "unknown";
 }

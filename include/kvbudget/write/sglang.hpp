@@ -83,6 +83,20 @@ constexpr std::string_view name_of(Refusal refusal) {
   return "unknown";
 }
 
+constexpr std::string_view name_of(ServesNobody why) {
+  switch (why) {
+    case ServesNobody::no:
+      return "no";
+    case ServesNobody::too_few_tokens:
+      return "too_few_tokens";
+    case ServesNobody::too_short:
+      return "too_short";
+    case ServesNobody::no_sliding_tokens:
+      return "no_sliding_tokens";
+  }
+  return "unknown";
+}
+
 }  // namespace kvbudget::inline v1::sglang
 
 namespace kvbudget::inline v1::write {
@@ -200,6 +214,22 @@ inline std::string refusal_text(sglang::Plan const& plan) {
                          f.slots_per_request, plan.running);
     case sglang::Refusal::other_stage:
       return "another pipeline stage is refused";
+  }
+  return "unknown";
+}
+
+/// Why no request is ever admitted by a server that SGLang does start; empty where some are.
+inline std::string serves_nobody_text(sglang::Plan const& plan) {
+  switch (plan.serves_nobody()) {
+    case sglang::ServesNobody::no:
+      return "";
+    case sglang::ServesNobody::too_few_tokens:
+      return fmt::format("no request runs: half of {} is none; next: raise --max-total-tokens or --mem-fraction-static", plan.tokens);
+    case sglang::ServesNobody::too_short:
+      return fmt::format("every prompt is rejected: it must be shorter than {} tokens; next: raise --max-total-tokens or --context-length", plan.longest_input);
+    case sglang::ServesNobody::no_sliding_tokens:
+      return fmt::format(
+          "every request waits for ever: beside {} the sliding pool has no whole page; next: raise --max-total-tokens or --swa-full-tokens-ratio", plan.tokens);
   }
   return "unknown";
 }

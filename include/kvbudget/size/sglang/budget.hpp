@@ -52,11 +52,17 @@ constexpr std::int64_t slots_from_memory(Options const& o, Bytes slot, double re
   return truncated(floor_quotient(share, per_slot));
 }
 
+/// R33 (b). One slot a request, where nothing is kept for others.
+constexpr bool one_slot_each(Options const& o) { return !o.max_mamba_cache_size && o.disable_radix_cache && running_wanted(o).has_value(); }
+
+/// R33 (c). Where neither (a) nor (b) says how many: SGLang then divides by the bytes of a slot.
+constexpr bool slots_come_from_memory(Options const& o) { return !o.max_mamba_cache_size && !one_slot_each(o); }
+
 /// R33. Slots (a) as asked for, (b) one a request where nothing is kept for others, (c) from memory.
 constexpr SlotBudget state_slots(Options const& o, Bytes slot, double rest) {
   SlotBudget budget{.rest = rest};
   auto const running = running_wanted(o);
-  bool const one_each = !o.max_mamba_cache_size && o.disable_radix_cache && running.has_value();
+  bool const one_each = one_slot_each(o);
   budget.slots = o.max_mamba_cache_size ? as_signed(*o.max_mamba_cache_size / attention_dp(o))
                  : one_each             ? as_signed(*running)
                                         : slots_from_memory(o, slot, rest);
@@ -76,7 +82,7 @@ constexpr double rest_after_slots(SlotBudget const& budget, Bytes slot) {
 /// R31. The budget: whole bytes, cut. Nothing where nothing is left.
 constexpr Bytes budget_bytes(double rest) { return {truncated_count(rest * one_gib)}; }
 
-/// R50. As many requests as SGLang expects of so many tokens: 512 at full context, 2'048 to 4'096 in all.
+/// R51. As many requests as SGLang expects of so many tokens: 512 at full context, 2'048 to 4'096 in all.
 constexpr std::uint64_t expected_requests(Tokens tokens, Tokens context) {
   std::int64_t const at_full_length = truncated(as_double(tokens.count) / as_double(context.count) * 512);
   return at_full_length < 2'048 ? 2'048 : at_full_length > 4'096 ? 4'096 : static_cast<std::uint64_t>(at_full_length);

@@ -81,10 +81,26 @@ constexpr Buffer rows_buffer(BufferKind kind, std::uint64_t layers, Tokens token
   return buffer;
 }
 
-/// R60, R44. A pool of keys and values. In FP4 two values share a byte, and 16 share a scale that the pool does not count as its own.
-constexpr Store key_value_store(StoreKind kind, Tokens tokens, std::uint64_t layers, HeadShape shape, Options const& o, CacheType type) {
+/// R41, R60. Sliding layers are allocated with the full layers' heads and dims, and values as wide as keys, unless the model's pool
+/// takes their own; so are sparse layers (R46). What decides is the layout, not the model: --disable-hybrid-swa-memory makes it plain.
+constexpr HeadShape full_shape(RankModel const& rank, Layout layout) {
+  Model const& m = rank.model;
+  bool const own_values = layout == Layout::plain || (layout != Layout::sparse && m.swa_own_shape);
+  return {rank.kv_heads, m.head_dim, own_values ? m.value_dim : m.head_dim};
+}
+constexpr HeadShape sliding_shape(RankModel const& rank, Layout layout) {
+  Model const& m = rank.model;
+  return m.swa_own_shape ? HeadShape{rank.swa_kv_heads, m.swa_head_dim, m.swa_value_dim} : full_shape(rank, layout);
+}
+
+/// R44. The plain pool puts two FP4 values into a byte; sliding and sparse ones an over-count, a byte for each (Plan::fp4_bytes_unused).
+constexpr bool packs_fp4(Layout layout) { return layout == Layout::plain || layout == Layout::latent; }
+
+/// R60, R44. A pool of keys and values. Where FP4 is packed, 16 values share a scale that the pool does not count as its own.
+constexpr Store key_value_store(StoreKind kind, Layout layout, RankModel const& rank, Tokens tokens, std::uint64_t layers, Options const& o, CacheType type) {
+  HeadShape const shape = kind == StoreKind::sliding ? sliding_shape(rank, layout) : full_shape(rank, layout);
   Store store{.kind = kind, .size = tokens, .page = o.page_size, .layers = layers, .type = type};
-  std::uint64_t const packed = type == CacheType::fp4_e2m1 ? 2 : 1;
+  std::uint64_t const packed = type == CacheType::fp4_e2m1 && packs_fp4(layout) ? 2 : 1;
   store.buffers.push_back(rows_buffer(BufferKind::keys, layers, tokens, shape.heads, shape.key_dim / packed, o, type));
   store.buffers.push_back(rows_buffer(BufferKind::values, layers, tokens, shape.heads, shape.value_dim / packed, o, type));
   store.key_bytes = store.buffers[0].bytes();
@@ -122,16 +138,6 @@ constexpr Store sparse_index_store(Tokens tokens, SparseLayers const& layers, Mo
   store.key_bytes = store.buffers[0].bytes();
   store.value_bytes = store.buffers[1].bytes();
   return store;
-}
-
-/// R41, R60. Sliding layers are allocated with the full layers' heads and dims, unless the model's pool takes their own.
-constexpr HeadShape full_shape(RankModel const& rank) {
-  Model const& m = rank.model;
-  return {rank.kv_heads, m.head_dim, m.hybrid_swa && !m.swa_own_shape ? m.head_dim : m.value_dim};
-}
-constexpr HeadShape sliding_shape(RankModel const& rank) {
-  Model const& m = rank.model;
-  return m.swa_own_shape ? HeadShape{rank.swa_kv_heads, m.swa_head_dim, m.swa_value_dim} : full_shape(rank);
 }
 
 /// R60. States of a stage's own linear layers; slot 0 is never handed out.

@@ -36,6 +36,8 @@ struct StateModel {
   CacheType state_type{CacheType::fp32};
   LayerIds linear_layers{};
   LayerIds full_layers{};  // the layers with a KV cache
+
+  friend constexpr bool operator==(StateModel const&, StateModel const&) = default;
 };
 
 /// DeepSeek-V4: a window of latents, and compressed ones behind it (R45).
@@ -186,6 +188,9 @@ constexpr Complaints check(Model const& m) {
   if (m.compressed) at_least_one(".compressed.window", m.compressed->window.count, std::uint64_t{1} << 40);
   if (m.compressed && m.compressed->ratios.size() < m.layers())
     complaints.push_back({".compressed.ratios", m.compressed->ratios.size(), "a ratio for each layer", "list compress_ratios, one a layer"});
+  if (m.hybrid_swa && m.states)
+    complaints.push_back(
+        {".hybrid_swa", 1, "recurrent states, or a pool of its own for sliding layers", "SGLang's sizing of both is not known here; take one away"});
   if (m.hybrid_swa && !m.compressed && m.full_layers.empty() && m.swa_layers.empty())
     complaints.push_back({".swa_layers", 0, "layers that slide, or layers that do not", "list full_layers and swa_layers"});
   return complaints;

@@ -48,6 +48,14 @@ struct PoolTokens {
   std::uint64_t c4_state{};
 };
 
+/// Why a server that SGLang starts serves no request at all: no refusal of its own, but nothing is ever admitted (R51, R52, S01).
+enum class ServesNobody : std::uint8_t {
+  no,
+  too_few_tokens,    // half the tokens are no request (R51)
+  too_short,         // a prompt must be shorter than longest_input (S01), which leaves none
+  no_sliding_tokens  // the sliding pool has no whole page
+};
+
 struct TableShape {
   std::uint64_t rows{};
   std::uint64_t columns{};
@@ -80,10 +88,10 @@ struct Plan : CachePlan {
   PoolTokens pools_agreed{};
   bool reduced{};  // by --max-total-tokens or another stage
 
-  std::uint64_t running{};    // max_running_requests
-  Tokens scheduler_tokens{};  // max_token_pool_size
-  Tokens longest_request{};   // max_req_len
-  Tokens longest_input{};     // max_req_input_len
+  std::uint64_t running{};       // max_running_requests
+  Tokens scheduler_tokens{};     // max_token_pool_size
+  Tokens longest_request{};      // max_req_len
+  std::int64_t longest_input{};  // max_req_input_len: below 0 where the pool is smaller than what SGLang keeps back (R52)
   Tokens allocator_size{};
   Tokens allocator_page{};
   std::uint64_t compressor_rows{};  // R45: c128_state_pool_size
@@ -92,6 +100,12 @@ struct Plan : CachePlan {
   TableShape request_table{};  // req_to_token, int32
 
   constexpr bool refused() const { return refusal != Refusal::none; }
+
+  constexpr Store const* store(StoreKind kind) const {
+    for (auto const& one : stores)
+      if (one.kind == kind) return &one;
+    return nullptr;
+  }
 
   /// What the pools really take of the device: more or less than the budget, R32, R44, R45, R48, R49.
   constexpr Bytes allocated() const {
@@ -103,8 +117,7 @@ struct Plan : CachePlan {
 
   /// R32. What is allocated and charged to nobody: the table of requests, and the map from full to sliding tokens.
   constexpr Bytes beside_the_budget() const {
-    bool const maps = layout == Layout::sliding || layout == Layout::sliding_capped || layout == Layout::compressed;
-    return request_table.bytes() + (maps ? Bytes{product(rows_of(pools_agreed.full, arguments.page_size), 8)} : Bytes{});
+    return request_table.bytes() + (has_sliding_pool() ? Bytes{product(rows_of(pools_agreed.full, arguments.page_size), 8)} : Bytes{});
   }
 
   /// R43, OBS-9. The longest prompt that can start. With chunked prefill off it is computed in one piece, which the sliding pool must
@@ -112,7 +125,27 @@ struct Plan : CachePlan {
   constexpr Tokens longest_prompt() const {
     bool const in_one_piece = arguments.chunked_prefill_size && *arguments.chunked_prefill_size <= 0;
     bool const slides = layout == Layout::sliding || layout == Layout::sliding_capped;
-    return in_one_piece && slides ? min(longest_input, pools_agreed.swa) : longest_input;
+    Tokens const accepted{longest_input > 0 ? static_cast<std::uint64_t>(longest_input) : 0};
+    return in_one_piece && slides ? min(accepted, pools_agreed.swa) : accepted;
+  }
+
+  constexpr bool has_sliding_pool() const { return layout == Layout::sliding || layout == Layout::sliding_capped || layout == Layout::compressed; }
+
+  /// R51, R52. SGLang refuses none of these: the server starts, and every request is rejected or waits for ever.
+  constexpr ServesNobody serves_nobody() const {
+    if (refused()) return ServesNobody::no;
+    if (running == 0) return ServesNobody::too_few_tokens;
+    if (longest_input <= 1) return ServesNobody::too_short;
+    return has_sliding_pool() && pools_agreed.swa == Tokens{} ? ServesNobody::no_sliding_tokens : ServesNobody::no;
+  }
+
+  /// R41, R44, R46. Over-count of FP4 in sliding and sparse pools: a byte for each value, of which half stays empty.
+  constexpr Bytes fp4_bytes_unused() const {
+    if (type != CacheType::fp4_e2m1 || packs_fp4(layout) || layout == Layout::compressed) return {};
+    Bytes values{};
+    for (auto const& store : stores)
+      if (store.kind != StoreKind::sparse_index) values += store.key_bytes + store.value_bytes;
+    return {values.count / 2};
   }
 
   /// R49. Bytes of states that a stage is charged for and does not hold: of the linear layers of other stages.
@@ -163,6 +196,7 @@ constexpr void take_budget(Plan& plan, Memory const& memory) {
   if (plan.rank.model.states) {
     plan.slot = slot_bytes(*plan.rank.model.states, plan.rank.state);
     plan.slots_per_request = plan.figures.slots_per_request = slots_per_request(o);
+    if (plan.slot == Bytes{} && slots_come_from_memory(o)) return void(plan.refusal = Refusal::nothing_cached);
     SlotBudget const slots = state_slots(o, plan.slot, rest);
     plan.figures.slots = slots.slots;
     plan.figures.slot = plan.slot;
@@ -214,9 +248,9 @@ constexpr void divide_sliding(Plan& plan) {
 
 constexpr void divide_compressed(Plan& plan) {
   Options const& o = plan.arguments;
-  if (o.page_size != compressed_page) return void(plan.refusal = Refusal::bad_page);
   plan.compressed = compressed_cell(plan.rank, o);
   plan.cell = plan.compressed.bytes_per_full_token;
+  if (o.page_size != compressed_page) return void(plan.refusal = Refusal::bad_page);
   if (!(plan.cell > 0)) return void(plan.refusal = Refusal::nothing_cached);
   plan.fixed = compressor_bytes(plan.rank, plan.compressed, o, plan.pool);
   plan.profiled.total = compressed_tokens(plan.pool - plan.fixed, plan.compressed, o.page_size);

@@ -31,7 +31,7 @@ constexpr std::uint64_t running_requests(Plan const& plan) {
 constexpr void limit_length(Plan& plan) {
   plan.scheduler_tokens = plan.pools_agreed.full != Tokens{} ? plan.pools_agreed.full : plan.pools_agreed.swa;
   plan.longest_request = min(plan.rank.model.context, plan.scheduler_tokens) - Tokens{1};
-  plan.longest_input = plan.longest_request - Tokens{5};
+  plan.longest_input = as_signed(plan.longest_request.count) - 5;
 }
 
 /// R32. A row a request, one for none, and those in transfer; a column a token, and what speculation writes ahead.
@@ -42,11 +42,11 @@ constexpr TableShape table_shape(Plan const& plan) {
   return {saturating_add(saturating_add(plan.running, decode_extra_slots(o)), 1), saturating_add(plan.rank.model.context.count, ahead)};
 }
 
-/// R52. What the allocator hands out: of two pools it shows the sliding one; context-parallel ranks count as one.
+/// R52. What the allocator hands out: of two pools the smaller, none where all layers slide; context-parallel ranks count as one.
 constexpr void set_allocator(Plan& plan) {
   Options const& o = plan.arguments;
-  bool const two = plan.layout == Layout::sliding || plan.layout == Layout::sliding_capped || plan.layout == Layout::compressed;
-  plan.allocator_size = (two ? plan.pools_agreed.swa : plan.tokens) * o.dcp_size;
+  Tokens const of_two = min(plan.pools_agreed.full, plan.pools_agreed.swa);
+  plan.allocator_size = (plan.has_sliding_pool() ? of_two : plan.tokens) * o.dcp_size;
   plan.allocator_page = o.page_size * o.dcp_size;
 }
 
@@ -75,55 +75,61 @@ constexpr void allocate(Plan& plan) {
   Options const& o = plan.arguments;
   std::uint64_t const layers = cached_layers(plan.rank);
   PoolTokens const& of = plan.pools_agreed;
+  auto const key_value = [&](StoreKind kind, Tokens tokens, std::uint64_t of_layers) {
+    return key_value_store(kind, plan.layout, plan.rank, tokens, of_layers, o, plan.type);
+  };
   if (plan.rank.model.states) plan.stores.push_back(state_store(plan.rank, *plan.slots, plan.running, o));
   switch (plan.layout) {
     case Layout::plain:
-      return plan.stores.push_back(key_value_store(StoreKind::cache, of.full, layers, full_shape(plan.rank), o, plan.type));
+      return plan.stores.push_back(key_value(StoreKind::cache, of.full, layers));
     case Layout::latent:
       return plan.stores.push_back(latent_store(StoreKind::cache, of.full, layers, plan.rank.model, o, plan.type));
     case Layout::sparse: {
       SparseLayers const sparse = sparse_layers(plan.rank);
-      plan.stores.push_back(key_value_store(StoreKind::cache, of.full, sparse.all, full_shape(plan.rank), o, plan.type));
+      plan.stores.push_back(key_value(StoreKind::cache, of.full, sparse.all));
       return plan.stores.push_back(sparse_index_store(of.full, sparse, plan.rank.model, o));
     }
     case Layout::sliding:
     case Layout::sliding_capped:
-      plan.stores.push_back(key_value_store(StoreKind::sliding, of.swa, plan.sliding.swa_layers, sliding_shape(plan.rank), o, plan.type));
-      return plan.stores.push_back(key_value_store(StoreKind::full, of.full, plan.sliding.full_layers, full_shape(plan.rank), o, plan.type));
+      plan.stores.push_back(key_value(StoreKind::sliding, of.swa, plan.sliding.swa_layers));
+      return plan.stores.push_back(key_value(StoreKind::full, of.full, plan.sliding.full_layers));
     case Layout::compressed:
       return store_compressed(plan);
   }
 }
 
+constexpr bool is_paged(Buffer const& buffer) { return buffer.kind == BufferKind::keys || buffer.kind == BufferKind::values; }
+
+/// Bytes of one slot of a pool in a shared buffer: a token's keys and values, or a request's states.
+constexpr std::uint64_t slot_bytes(Store const& store) {
+  std::uint64_t bytes = 0;
+  for (auto buffer : store.buffers) {
+    buffer.shape[0] = 1;
+    if (is_paged(buffer)) buffer.shape[1] = 1;
+    bytes = saturating_add(bytes, buffer.bytes().count);
+  }
+  return bytes;
+}
+
+/// A pool then shows all slots that the shared buffer could give it.
+constexpr void stretch(Store& store, Bytes shared) {
+  std::uint64_t const slots = floor_div(shared.count, slot_bytes(store)), slots_per_row = store.kind == StoreKind::states ? 1 : store.page.count;
+  for (auto& buffer : store.buffers) buffer.shape[0] = floor_div(slots, slots_per_row);
+  store.size = Tokens{saturating_subtract(slots, 1)};
+  store.key_bytes = store.value_bytes = {};
+}
+
 /// Not on the facts page, but in its golden data: with --enable-unified-memory the pools of a hybrid lie in one buffer of all their
-/// bytes, each from its own end, and slot 0 of each is never handed out. A pool then shows all slots that the buffer could give it.
+/// bytes, each from its own end, and slot 0 of each is never handed out.
 constexpr void unify(Plan& plan) {
   bool const with_states = plan.rank.model.states && plan.layout == Layout::plain;
   if (!plan.arguments.unified_memory || (!with_states && plan.layout != Layout::sliding)) return;
-  auto const slot_of = [](Store const& store) {
-    std::uint64_t bytes = 0;
-    for (auto const& buffer : store.buffers) {
-      Buffer one = buffer;
-      bool const paged = buffer.kind == BufferKind::keys || buffer.kind == BufferKind::values;
-      one.shape[0] = 1;
-      if (paged) one.shape[1] = 1;
-      bytes = saturating_add(bytes, one.bytes().count);
-    }
-    return bytes;
-  };
-  std::uint64_t total = 0;
-  for (auto const& store : plan.stores) total = saturating_add(total, product(store.size.count, slot_of(store)));
-  plan.shared_buffer = Bytes{total};
-  for (auto& store : plan.stores) {
-    std::uint64_t const slots = floor_div(total, slot_of(store));
-    for (auto& buffer : store.buffers) buffer.shape[0] = floor_div(slots, store.kind == StoreKind::states ? 1 : store.page.count);
-    store.size = Tokens{saturating_subtract(slots, 1)};
-    store.key_bytes = store.value_bytes = {};
-  }
-  if (with_states) {
-    std::uint64_t const behind_slot_0 = ceil_div(slot_of(plan.stores[0]), slot_of(plan.stores[1]));
-    plan.allocator_size = plan.stores[1].size + Tokens{1} - Tokens{behind_slot_0};
-  }
+  plan.shared_buffer = {};
+  for (auto const& store : plan.stores) plan.shared_buffer += Bytes{product(store.size.count, slot_bytes(store))};
+  for (auto& store : plan.stores) stretch(store, plan.shared_buffer);
+  if (!with_states) return;
+  Store const &states = *plan.store(StoreKind::states), &cache = *plan.store(StoreKind::cache);
+  plan.allocator_size = cache.size + Tokens{1} - Tokens{ceil_div(slot_bytes(states), slot_bytes(cache))};
 }
 
 // ---- the same as a CachePlan ----
@@ -217,7 +223,8 @@ constexpr void shape(Plan& plan) {
   Options const& o = plan.arguments;
   Tokens const block = o.page_size * o.dcp_size;
   Tokens const in_flight = o.chunked_prefill_size && *o.chunked_prefill_size > 0 ? Tokens{static_cast<std::uint64_t>(*o.chunked_prefill_size)} : Tokens::max();
-  plan.options = {.block = block, .in_flight = in_flight, .max_requests = plan.running, .max_length = plan.longest_request};
+  bool const serves = plan.serves_nobody() == ServesNobody::no;
+  plan.options = {.block = block, .in_flight = in_flight, .max_requests = serves ? plan.running : 0, .max_length = plan.longest_request};
   plan.footprint = {.groups = {}, .in_flight = in_flight};
   plan.blocks = blocks_in(plan.tokens, o.page_size);
   if (plan.layout == Layout::sliding || plan.layout == Layout::sliding_capped)

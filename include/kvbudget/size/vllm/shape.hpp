@@ -46,8 +46,8 @@ constexpr LayerSpec const& carrier_of(Group const& group, RequestTerms const& te
   return group.members[most];
 }
 
-/// One group: what its layers keep, and the pool block that it has behind every block of tokens.
-constexpr void describe(CachePlan& plan, Group const& group, RequestTerms const& terms, Tokens longest) {
+/// One group: what its layers on the rank keep, and the pool block that it has behind every block of tokens, on all ranks alike.
+constexpr void describe(CachePlan& plan, Group const& group, Group const& of_all_ranks, RequestTerms const& terms, Tokens longest) {
   Bytes filled{};
   for (std::size_t i = 0; i < group.layers.size(); ++i) {
     LayerSpec const& spec = group.members[group.uniform_type ? i : 0];
@@ -57,15 +57,16 @@ constexpr void describe(CachePlan& plan, Group const& group, RequestTerms const&
     ++kept.layers;
     filled += unpadded_page(spec);
   }
-  LayerSpec const& carrier = carrier_of(group, terms, longest);
+  LayerSpec const& carrier = carrier_of(of_all_ranks, terms, longest);
   GroupPlan& blocks = group_for(plan, cache_group(carrier, terms), tokens_per_entry(carrier, terms));
   ++blocks.group.blocks_per_entry;
   blocks.padding += plan.bytes_per_block - filled;
 }
 
 /// All groups of a rank. Of more kinds than a plan has room for it says so, and that nothing fits.
-constexpr void describe(CachePlan& plan, std::vector<Group> const& groups, RequestTerms const& terms, Tokens longest, Complaints& complaints) {
-  for (auto const& group : groups) describe(plan, group, terms, longest);
+constexpr void describe(CachePlan& plan, std::vector<Group> const& groups, std::vector<Group> const& of_all_ranks, RequestTerms const& terms, Tokens longest,
+                        Complaints& complaints) {
+  for (std::size_t i = 0; i < groups.size(); ++i) describe(plan, groups[i], of_all_ranks[i], terms, longest);
   for (auto const& one : plan.groups)
     if (one.group.blocks_per_entry != 0) plan.footprint.groups.push_back(one.group);
   if (!plan.groups.overflowed()) return;
