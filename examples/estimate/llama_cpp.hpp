@@ -35,7 +35,8 @@ inline void add_llama_cpp_flags(CLI::App& app, LlamaCppFlags& flags) {
   app.add_flag("--swa-full", options.swa_full);
 }
 
-inline kvbudget::llama_cpp::Options llama_cpp_options(LlamaCppFlags const& flags, Question const& question) {
+/// `each` is the length that is asked for, if any: without -c, as much context for each sequence.
+inline kvbudget::llama_cpp::Options llama_cpp_options(LlamaCppFlags const& flags, Tokens each) {
   using namespace kvbudget;
   auto options = flags.options;
   if (flags.parallel != 0) {
@@ -47,8 +48,8 @@ inline kvbudget::llama_cpp::Options llama_cpp_options(LlamaCppFlags const& flags
   options.flash_attn = chosen<llama_cpp::FlashAttention>(
       "--flash-attn", flags.flash_attention,
       {{"auto", llama_cpp::FlashAttention::automatic}, {"on", llama_cpp::FlashAttention::on}, {"off", llama_cpp::FlashAttention::off}});
-  if (question.context != 0 && !flags.tells_context)
-    options.n_ctx = static_cast<std::uint32_t>(std::min<std::uint64_t>((Tokens{question.context} * options.n_seq_max).count, 0xffff'ffff));
+  if (options.n_ctx == 0 && !flags.tells_context)
+    options.n_ctx = static_cast<std::uint32_t>(std::min<std::uint64_t>((each * options.n_seq_max).count, 0xffff'ffff));
   return options;
 }
 
@@ -79,7 +80,7 @@ inline Report llama_cpp_report(LlamaCppFlags const& flags, kvbudget::read::Model
   using namespace kvbudget;
   refuse_llama_cpp_flags(flags, model, question);
   auto const of = llama_cpp_model(model);
-  auto const plan = llama_cpp::plan(of, llama_cpp_options(flags, question));
+  auto const plan = llama_cpp::plan(of, llama_cpp_options(flags, Tokens{question.context}));
   Report report{.plan = plan, .context = question.context != 0 ? Tokens{question.context} : plan.resolved.n_ctx_seq, .refusal = llama_cpp::message(plan)};
   if (plan.refused) return report;
   if (of.no_memory) report.notes.push_back("the model keeps no cache (R18)");

@@ -60,10 +60,10 @@ TEST_CASE("each cache's buffers are printed before it, a line for each device th
   auto gemma = uniform(4, 8, 128);
   gemma.window = 256;
   gemma.layers[1].slides = gemma.layers[2].slides = true;
-  auto const lines = log_lines(llama_cpp::plan(gemma, {.n_ctx = 4'096, .swa_full = false}), {.splits = {24_GiB}, .gpu_layers = 2}, "Vulkan");
+  auto const lines = log_lines(llama_cpp::plan(gemma, {.n_ctx = 4'096, .swa_full = false}), {.splits = {24_GiB}, .gpu_layers = 2}, {"Vulkan1"});
   REQUIRE(lines.size() == 7);
   REQUIRE(lines[1] == "llama_kv_cache:        CPU KV buffer size =    16.00 MiB");
-  REQUIRE(lines[2] == "llama_kv_cache:    Vulkan0 KV buffer size =    16.00 MiB");
+  REQUIRE(lines[2] == "llama_kv_cache:    Vulkan1 KV buffer size =    16.00 MiB");
   REQUIRE(lines[5] == "llama_kv_cache:        CPU KV buffer size =     6.00 MiB");
   llama_cpp::Model const mamba{
       .layers = std::vector<llama_cpp::Layer>(2, {.attends = false, .recurs = true, .r = 65'536, .s = 262'144}), .attention = false, .recurrent = true};

@@ -135,8 +135,8 @@ inline std::string process_of(std::string_view line) {
   return {};
 }
 
-/// The same without its pid, which another start of the server changes: "Worker_TP0 pid=250" is "Worker_TP0".
-inline std::string without_pid(std::string process) {
+/// The same without its pid, which another start of the server changes.
+inline std::string rank_of(std::string process) {
   if (std::size_t const at = process.find("pid="); at != std::string::npos) {
     std::size_t end = at + 4;
     while (end < process.size() && is_digit(process[end])) ++end;
@@ -164,7 +164,7 @@ class Starts {
  public:
   std::uint32_t run_of(LogLine const& line) {
     ++read_;
-    if (opens_start(line)) open(without_pid(line.process));
+    if (opens_start(line)) open(rank_of(line.process));
     if (closes_start(line)) closed_ = read_;
     return run_;
   }

@@ -171,6 +171,9 @@ inline std::string message(Plan const& plan) {
   return {};
 }
 
+/// What a backend calls its devices: "CUDA0", "Vulkan1", "MTL0".
+using DeviceNames = std::vector<std::string>;
+
 namespace detail {
 
 /// What is said before a cache of some role, where the caches hang together in some way; in order.
@@ -239,6 +242,11 @@ inline std::string line(Cache const& cache) {
   return {};
 }
 
+inline std::string name_of_device(std::uint32_t device, DeviceNames const& names) {
+  if (device == on_cpu) return "CPU";
+  return device < names.size() ? names[device] : fmt::format("CUDA{}", device);
+}
+
 /// The lines before a cache's own: what is created, and what its rows are padded to.
 inline void add_headings(std::vector<std::string>& lines, Plan const& plan, Cache const& cache) {
   for (auto const& heading : headings)
@@ -250,21 +258,21 @@ inline void add_headings(std::vector<std::string>& lines, Plan const& plan, Cach
 }
 
 /// R19: a line for each device. Compressors' states have none of theirs.
-inline void add_buffers(std::vector<std::string>& lines, Plan const& plan, std::size_t cache, Devices const& devices, std::string_view gpu) {
+inline void add_buffers(std::vector<std::string>& lines, Plan const& plan, std::size_t cache, Devices const& devices, DeviceNames const& names) {
   bool const recurrent = plan.caches[cache].kind == CacheKind::recurrent;
   if (plan.caches[cache].kind == CacheKind::compressor_state) return;
   for (auto const& buffer : plan.buffers(cache, devices))
     lines.push_back(fmt::format("{}: {:>10} {} buffer size = {:>8} MiB", recurrent ? "llama_memory_recurrent" : "llama_kv_cache",
-                                buffer.device == on_cpu ? "CPU" : fmt::format("{}{}", gpu, buffer.device), recurrent ? "RS" : "KV", printed_mib(buffer.bytes)));
+                                name_of_device(buffer.device, names), recurrent ? "RS" : "KV", printed_mib(buffer.bytes)));
 }
 
-inline std::vector<std::string> log_lines(Plan const& plan, Devices const* devices, std::string_view gpu) {
+inline std::vector<std::string> log_lines(Plan const& plan, Devices const* devices, DeviceNames const& names) {
   if (plan.refused) return {message(plan)};
   std::vector<std::string> lines;
   if (plan.n_ctx_changed()) lines.push_back(fmt::format("llama_context: n_ctx is not divisible by n_seq_max - rounding down to {}", plan.resolved.n_ctx.count));
   for (std::size_t i = 0; i < plan.caches.size(); ++i) {
     add_headings(lines, plan, plan.caches[i]);
-    if (devices != nullptr) add_buffers(lines, plan, i, *devices, gpu);
+    if (devices != nullptr) add_buffers(lines, plan, i, *devices, names);
     lines.push_back(line(plan.caches[i]));
   }
   return lines;
@@ -276,9 +284,9 @@ inline std::vector<std::string> log_lines(Plan const& plan, Devices const* devic
 inline std::vector<std::string> log_lines(Plan const& plan) { return detail::log_lines(plan, nullptr, {}); }
 
 /// The same, and before each cache its buffers: "llama_kv_cache:      CUDA0 KV buffer size =   256.00 MiB"; where a device has
-/// none of it, nothing is said. `gpu` is what the backend calls its devices: CUDA, Vulkan, ROCm, MTL.
-inline std::vector<std::string> log_lines(Plan const& plan, Devices const& devices, std::string_view gpu = "CUDA") {
-  return detail::log_lines(plan, &devices, gpu);
+/// none of it, nothing is said. Devices without a name are CUDA0, CUDA1, ...
+inline std::vector<std::string> log_lines(Plan const& plan, Devices const& devices, DeviceNames const& names = {}) {
+  return detail::log_lines(plan, &devices, names);
 }
 
 }  // namespace kvbudget::inline v1::llama_cpp
