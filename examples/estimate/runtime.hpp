@@ -116,6 +116,7 @@ inline void print(Report const& report) {
   for (auto const& note : report.notes) fmt::print("note: {}\n", note);
   for (auto const& steps : report.steps) fmt::print("{}\n", steps);
   if (!report.refusal.empty()) return fmt::print("\nit would not start: {}\n", report.refusal);
+  if (plan.groups.empty()) return;  // no cache at all: the notes say so
   auto const capacity = plan.at(report.context);
   fmt::print("{}\n\n{:<7} {:<30} {:>7} {:>12} {:>12}  {}\n", capacity.trail, "layers", "keep", "block", "page", "a request", "padding");
   for (auto const& group : plan.groups)

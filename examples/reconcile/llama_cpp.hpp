@@ -17,19 +17,18 @@ struct LlamaCppSetup {
   Prediction predict(Bytes) const {
     using namespace kvbudget;
     auto const plan = llama_cpp::plan(model, llama_cpp_options(flags, context));
-    Prediction found{.lines = llama_cpp::log_lines(plan), .refusal = llama_cpp::message(plan), .plan = plan};
-    if (plan.refused) return {.lines = {}, .refusal = found.refusal, .plan = plan};
+    if (plan.refused) return {.lines = {}, .refusal = llama_cpp::message(plan), .plan = plan};
+    Prediction found{.lines = lines_of(plan), .plan = plan};
     found.lines.push_back(fmt::format("llama_context: n_ctx = {}", plan.resolved.n_ctx.count));
     found.lines.push_back(fmt::format("llama_context: n_ctx_seq = {}", plan.resolved.n_ctx_seq.count));
-    if (device.empty()) return found;
-    llama_cpp::Devices one{};
-    one.splits.push_back(Bytes{1});
-    for (auto const& cache : plan.caches) {  // R19: a buffer for each cache
-      Bytes cells{}, states{};
-      for (auto const& share : llama_cpp::per_device({cache}, plan.model_layers, one)) cells += share.kv, states += share.rs;
-      for (auto const& line : llama_cpp::buffer_lines({.kv = cells, .rs = states}, device)) found.lines.push_back("llama: " + line);
-    }
     return found;
+  }
+
+  /// With the buffers where one device holds all of them (R19).
+  std::vector<std::string> lines_of(kvbudget::llama_cpp::Plan const& plan) const {
+    using namespace kvbudget;
+    if (device.empty()) return llama_cpp::log_lines(plan);
+    return llama_cpp::log_lines(plan, device == "CPU" ? llama_cpp::Devices{} : llama_cpp::Devices{.splits = {Bytes{1}}}, {device});
   }
 };
 
@@ -126,7 +125,7 @@ inline Reconciler llama_cpp_reconciler(RuntimeLog const& log) {
   return {"llama.cpp", [flags](CLI::App& app) { add_llama_cpp_flags(app, *flags); },
           [flags, log](kvbudget::read::Model const& model, Question const& question) {
             Tokens const context = context_of(question, model);
-            LlamaCppSetup const setup{*flags, context, llama_cpp_model(model, context), detail::only_device(log)};
+            LlamaCppSetup const setup{*flags, context, llama_cpp_model(model), detail::only_device(log)};
             setup.predict({});
             return Subject{[setup](Bytes memory) { return setup.predict(memory); }, llama_cpp_trials(setup)};
           }};

@@ -54,7 +54,18 @@ struct Log {
 llama_cpp::Release release_of(Log const& log) {
   if (log.forked()) return log.prints_latents() ? llama_cpp::ik_llama_cpp_mla : llama_cpp::ik_llama_cpp;
   std::string const date = log.row.at("date").is_string() ? log.row.at("date").get<std::string>() : "9999";
-  return date < "2025-05" ? llama_cpp::february_2025 : date < "2025-11" ? llama_cpp::pr_13194 : llama_cpp::v0_5_0;
+  struct Until {
+    char const* date;
+    llama_cpp::Release release;
+  };
+  static constexpr Until releases[]{{"2025-05", llama_cpp::february_2025},
+                                    {"2025-11", llama_cpp::pr_13194},
+                                    {"2026-04", llama_cpp::before_pr_26474},
+                                    {"2026-08", llama_cpp::pr_21277},
+                                    {"2026-09", llama_cpp::before_pr_28330}};
+  for (auto const& [until, release] : releases)
+    if (date < until) return release;
+  return llama_cpp::v0_5_0;
 }
 
 llama_cpp::Options options_of(Log const& log) {

@@ -1,8 +1,8 @@
 // kvbudget_conformance [--max-refused N] [--self-test] [--configs DIR] KIND FILE...
 //
 // Compares what the library says with files of expected values, case by case and field by field. Prints every mismatch, then
-// the number of fields compared, and last "N cases: E exact, R refused, W wrong". Exit 1 when a case is wrong or more than N
-// are refused, 2 for a call that can't be run. --self-test changes one expected number in every case: none may then be exact.
+// the figures that no rule predicts, where there are some, the number of fields compared, and last "N cases: E exact, R refused, W wrong". Exit 1 when a case
+// is wrong or more than N are refused, 2 for a call that can't be run. --self-test changes one expected number in every case: none may then be exact.
 #include "kinds.hpp"
 
 #include <charconv>
@@ -37,9 +37,10 @@ int usage(std::string const& wrong) {
 }
 
 int report(Cases const& cases, std::size_t max_refused) {
-  std::size_t fields = 0, exact = 0, refused = 0, wrong = 0;
+  std::size_t fields = 0, as_given = 0, exact = 0, refused = 0, wrong = 0;
   for (auto const& one : cases) {
     fields += one.compared;
+    as_given += one.taken_as_given;
     if (!one.refusal.empty()) {
       ++refused;
       std::printf("refused: %s: %s\n", one.name.c_str(), one.refusal.c_str());
@@ -49,6 +50,7 @@ int report(Cases const& cases, std::size_t max_refused) {
     for (auto const& mismatch : one.mismatches)
       std::printf("wrong: %s: %s: expected %s, got %s\n", one.name.c_str(), mismatch.field.c_str(), mismatch.expected.c_str(), mismatch.got.c_str());
   }
+  if (as_given != 0) std::printf("%zu figures taken as they are: no rule predicts them\n", as_given);
   std::printf("%zu fields compared\n%zu cases: %zu exact, %zu refused, %zu wrong\n", fields, cases.size(), exact, refused, wrong);
   return wrong > 0 || refused > max_refused || cases.empty() ? 1 : 0;
 }

@@ -25,6 +25,7 @@ struct Mismatch {
 struct Case {
   std::string name{};
   std::size_t compared{};
+  std::size_t taken_as_given{};  // figures that no rule predicts
   std::vector<Mismatch> mismatches{};
   std::string refusal{};  // not empty: refused, and why
 

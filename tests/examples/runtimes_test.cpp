@@ -73,6 +73,30 @@ TEST_CASE("the estimate says what llama.cpp would print, of a GGUF file and of a
   REQUIRE(has(estimate("llama-3.1-8b --runtime llama.cpp --context 8192 --available 1GiB"), "the caches take 4 GiB of a device, 1 GiB are available"));
 }
 
+TEST_CASE("without -c the estimate takes llama-server's own context, with it the longest sequence it can hold") {
+  std::string const llama = "llama-3.1-8b --runtime llama.cpp --json ";
+  auto const asked = [&](std::string const& flags) { return json_of(estimate(llama + flags)); };
+  for (std::string const trained : {"", "-c 0"}) {
+    REQUIRE(asked(trained)["figures"]["n_ctx"] == 131'072);
+    REQUIRE(asked(trained)["figures"]["n_seq"] == 4);
+    REQUIRE(asked(trained)["figures"]["streams"] == 1);
+    REQUIRE(asked(trained)["context"] == 131'072);
+  }
+  REQUIRE(asked("-c 8192 --parallel 2")["context"] == 4'096);
+  REQUIRE(asked("-c 8192 --parallel 2")["requests"] == 2);
+  REQUIRE(asked("--context 2048")["figures"]["n_ctx"] == 8'192);
+  REQUIRE(asked("--context 2048 -c 16384")["requests"] == 4);
+  REQUIRE(asked("--context 2048 -c 0")["figures"]["n_ctx"] == 131'072);
+  REQUIRE(has(estimate("llama-3.1-8b --runtime llama.cpp -c 8192 --devices 2"), "llama_kv_cache:      CUDA1 KV buffer size ="));
+}
+
+TEST_CASE("what llama.cpp has no flag for, or no config.json says, is refused by name") {
+  std::string const program = examples + "kvbudget_estimate llama-3.1-8b --runtime llama.cpp ";
+  refused(program + "--tp 2", {"--tp is 2", "--devices"});
+  refused(program + "--pp 2", {"--pp is 2", "--devices"});
+  refused(program + "--n-rs-seq 2", {"--n-rs-seq is 2", "a GGUF file"});
+}
+
 TEST_CASE("unknown runtimes, flags and dtypes are refused by name, with those that are accepted") {
   std::string const program = examples + "kvbudget_estimate llama-3.1-8b ";
   refused(program + "--runtime tgi --available 1GiB", {"--runtime is tgi", "vllm, sglang, tensorrt-llm, llama.cpp"});

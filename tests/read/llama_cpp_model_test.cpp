@@ -93,6 +93,83 @@ TEST_CASE("an indexer has a cache of its own, with values where the model keeps 
   REQUIRE(msa.caches[1].bytes(llama_cpp::TensorKind::v) == 5 * 512 * 128 * 2_B);
 }
 
+TEST_CASE("a DSA model without the lengths of MLA keeps values, its indexer's, too, and is still DSA") {
+  Json const dsa{{"attention.indexer.key_length", 128}, {"attention.indexer.types", {1, 0, 0, 0, 1, 0, 0, 0}}};
+  for (std::string const architecture : {"glm-dsa", "hy_v4"}) {
+    auto const plan = llama_cpp::plan(model_of(architecture, keys(dsa)), {});
+    REQUIRE(plan.layout == llama_cpp::Layout::indexed);
+    REQUIRE(plan.caches[1].bytes(llama_cpp::TensorKind::k) == 2 * 512 * 128 * 2_B);
+    REQUIRE(plan.caches[1].bytes(llama_cpp::TensorKind::v) == 2 * 512 * 128 * 2_B);
+  }
+  auto const all = llama_cpp::plan(model_of("glm-dsa", keys(dsa)), {.release = llama_cpp::before_pr_26474});
+  REQUIRE(all.caches[1].layer_ids.size() == 8);
+  auto const msa = llama_cpp::plan(model_of("minimax-m3", keys({{"attention.indexer.key_length", 128}, {"leading_dense_block_count", 3}})),
+                                   {.release = llama_cpp::before_pr_26474});
+  REQUIRE(msa.layout == llama_cpp::Layout::indexed_with_values);
+  REQUIRE(msa.caches[1].layer_ids.size() == 5);
+}
+
+TEST_CASE("a draft context beside an indexer is one cache, whatever slides, and that of other windows is two") {
+  Json const windows{{"nextn_predict_layers", 2}, {"attention.sliding_window", 512}, {"attention.sliding_window_pattern", {1, 1, 0, 1, 1, 0, 1, 0}}};
+  Json indexed = windows;
+  indexed.update({{"attention.indexer.key_length", 128}});
+  auto const dots = model_of("dots3note", keys(indexed));
+  REQUIRE(layers(dots) == Counts{2, 6, 4});
+  REQUIRE(layers(dots, llama_cpp::Context::mtp) == Counts{2});
+  REQUIRE(llama_cpp::plan(dots, {.n_ctx = 4'096, .swa_full = false, .context = llama_cpp::Context::mtp}).caches[0].cells == 4'096_tokens);
+  REQUIRE(llama_cpp::plan(dots, {.context = llama_cpp::Context::mtp}).layout == llama_cpp::Layout::plain);
+  REQUIRE(layers(model_of("step35", keys(windows)), llama_cpp::Context::mtp) == Counts{1, 1});
+}
+
+TEST_CASE("a draft context of a model without NextN blocks stores the model's own layers") {
+  REQUIRE(layers(model_of("llama", keys(Json::object())), llama_cpp::Context::mtp) == Counts{8});
+  Json const states{{"ssm.conv_kernel", 4}, {"ssm.inner_size", 64}, {"ssm.state_size", 16}};
+  REQUIRE(layers(model_of("qwen3next", keys(states)), llama_cpp::Context::mtp) == Counts{8});
+  REQUIRE(layers(model_of("deepseek32", keys({{"attention.indexer.key_length", 128}})), llama_cpp::Context::mtp) == Counts{8, 8});
+}
+
+TEST_CASE("a value of Kimi K3 is as wide as its latent, whatever the file says") {
+  auto const kimi = model_of(
+      "kimi-k3",
+      keys({{"attention.value_length", 96}, {"attention.kv_lora_rank", 512}, {"kda.head_dim", 128}, {"attention.head_count_kv", {0, 0, 0, 1, 0, 0, 0, 1}}}));
+  REQUIRE(kimi.layers[3].head_v == 512);
+}
+
+TEST_CASE("LFM2's attention layers slide where the file has a window, whatever pattern it has, NextN blocks too") {
+  auto const lfm2 = model_of("lfm2", keys({{"attention.sliding_window", 512},
+                                           {"attention.sliding_window_pattern", {0, 0, 0, 0, 0, 0, 0, 0}},
+                                           {"attention.head_count_kv", {0, 0, 2, 0, 2, 0, 0, 2}},
+                                           {"nextn_predict_layers", 1},
+                                           {"shortconv.l_cache", 3}}));
+  REQUIRE(layers(lfm2) == Counts{0, 3, 5});
+}
+
+TEST_CASE("the states of DeepSeek-V4's compressors are as wide as a full key, its entries as wide as a sliding one") {
+  auto const v4 = model_of("deepseek4", keys({{"attention.sliding_window", 128},
+                                              {"attention.head_count_kv", 1},
+                                              {"attention.key_length", 512},
+                                              {"attention.key_length_swa", 256},
+                                              {"attention.value_length", 512},
+                                              {"attention.sliding_window_pattern", {0, 0, 0, 0, 0, 0, 0, 0}},
+                                              {"attention.compress_ratios", {4, 128, 4, 128, 4, 128, 4, 128}}}));
+  auto const plan = llama_cpp::plan(v4, {});
+  REQUIRE(plan.caches[1].tensors[0].elements == 256);
+  REQUIRE(plan.caches[2].tensors[0].elements == 256);
+  REQUIRE(plan.caches[5].width == 2 * 512);
+  REQUIRE(plan.caches[6].width == 512);
+}
+
+TEST_CASE("a window of 0 tokens keeps those of a step, and a missing one is refused") {
+  auto const zero = llama_cpp::plan(model_of("gpt-oss", keys({{"attention.sliding_window", 0}})), {.n_ctx = 4'096, .swa_full = false});
+  REQUIRE(zero.caches.size() == 2);
+  REQUIRE(zero.caches[1].cells == 512_tokens);
+  REQUIRE(check(zero.footprint).empty());
+  REQUIRE(layers(model_of("gemma3", keys({{"attention.sliding_window", 0}}))) == Counts{8});
+  auto const refused = read::attempt([] { return model_of("gpt-oss", keys(Json::object())); });
+  REQUIRE_FALSE(refused);
+  REQUIRE(refused.refusal().field == "gpt-oss.attention.sliding_window");
+}
+
 TEST_CASE("snapshots for rollback are kept by the architectures that support them") {
   Json const states{{"ssm.conv_kernel", 4}, {"ssm.inner_size", 64}, {"ssm.state_size", 16}};
   llama_cpp::Options const options{.n_rs_seq = 3};

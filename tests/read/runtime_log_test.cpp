@@ -1,8 +1,10 @@
 #include "catch.hpp"
 
 #include <kvbudget/read/runtime_log.hpp>
+#include <kvbudget/write/llama_cpp.hpp>
 #include <kvbudget/write/tensorrt_llm.hpp>
 
+#include <chrono>
 #include <sstream>
 
 using namespace kvbudget;
@@ -225,6 +227,98 @@ TEST_CASE("what the library prints as TensorRT-LLM's lines is read back") {
   REQUIRE(counts(log, Quantity::cpu_blocks) == Counts{small.secondary.count, large.secondary.count});
 }
 
+TEST_CASE("vLLM's blocks are read of any device, and of a GPU alone") {
+  for (std::string const device : {"CUDA", "cuda", "HPU", "gaudi", "OPENVINO", "xpu", "cpu"}) {
+    auto const log = read::runtime_log_text("INFO executor_base.py:111] # " + device + " blocks: 2283, # CPU blocks: 2048");
+    INFO(device);
+    REQUIRE(counts(log, Quantity::blocks) == Counts{2'283});
+    REQUIRE(counts(log, Quantity::cpu_blocks) == Counts{2'048});
+    REQUIRE(printed(log, Quantity::device) == device);
+  }
+  auto const alone = read::runtime_log_text("# GPU blocks: 7,216\n# CPU blocks: 512\n");
+  REQUIRE(counts(alone, Quantity::blocks) == Counts{7'216});
+  REQUIRE(counts(alone, Quantity::cpu_blocks) == Counts{512});
+  REQUIRE(alone.unread.empty());
+}
+
+TEST_CASE("an optional figure is not taken from the next reading on the same line") {
+  auto const log = read::runtime_log_text("max_total_num_tokens=10, max_prefill_tokens=5 | max_total_num_tokens=20, max_running_requests=16, context_len=32");
+  REQUIRE(log.lines.size() == 2);
+  REQUIRE(log.lines[0].find(Quantity::max_requests) == nullptr);
+  REQUIRE(log.lines[1].find(Quantity::max_requests)->low == 16);
+  REQUIRE(counts(log, Quantity::tokens) == Counts{10, 20});
+}
+
+TEST_CASE("SGLang's states are read behind a field that is not known") {
+  auto const log = read::runtime_log_text(
+      "Mamba Cache is allocated. mamba_layer_num: 30, max_mamba_cache_size: 124, conv_state size: 0.34GB, ssm_state size: 17.58GB\n"
+      "Mamba Cache is allocated. mamba_layer_num: 30, conv_state size: 0.34GB, ssm_state size: 1.00GB\n");
+  REQUIRE(log.unread.empty());
+  REQUIRE(counts(log, Quantity::slots) == Counts{124});
+  REQUIRE(log.all(Quantity::conv_bytes).size() == 2);
+  REQUIRE(printed(log, Quantity::state_bytes) == "1.00GB");
+}
+
+TEST_CASE("a rank is named by its number, not by a word") {
+  auto const process = [](std::string const& before) { return read::runtime_log_text(before + " GPU KV cache size: 7 tokens").lines.at(0).process; };
+  REQUIRE(process("(frank TP for all) [rank0]") == "rank0");
+  REQUIRE(process("(VllmWorker rank=3)") == "VllmWorker rank=3");
+  REQUIRE(process("[2025-05-05 10:00:00 TP3]") == "TP3");
+  REQUIRE(process("(ranked PPO)").empty());
+}
+
+TEST_CASE("a server's starts are told apart, and ranks of one start are not") {
+  std::string const start =
+      "(Worker_TP0 pid=1) Available KV cache memory: 10.00 GiB\n(Worker_TP1 pid=2) Available KV cache memory: 12.00 GiB\n"
+      "(EngineCore pid=3) GPU KV cache size: 7 tokens\n(EngineCore pid=3) Maximum concurrency for 7 tokens per request: 1.00x\n"
+      "(EngineCore pid=3) GPU KV cache size: 9 tokens\n(EngineCore pid=3) Maximum concurrency for 7 tokens per request: 1.29x\n";
+  auto const once = read::runtime_log_text(start);
+  REQUIRE(once.runs() == 1);
+  REQUIRE(once.least(Quantity::available)->printed == "10.00 GiB");
+  REQUIRE(once.least(Quantity::tokens)->low == 7);
+  auto const again = read::runtime_log_text(start +
+                                            "(Worker_TP1 pid=8) Available KV cache memory: 20.00 GiB\n(Worker_TP0 pid=9) Available KV cache memory: 30.00 GiB\n"
+                                            "(EngineCore pid=7) GPU KV cache size: 90 tokens\n");
+  REQUIRE(again.runs() == 2);
+  REQUIRE(again.least(Quantity::available)->printed == "20.00 GiB");
+  REQUIRE(again.least(Quantity::tokens)->low == 90);
+  REQUIRE(again.least(Quantity::concurrency)->printed == "1.00");  // of the last start that printed one
+  REQUIRE(again.lines.back().run == 1);
+
+  std::string const engines =
+      "(EngineCore_DP0 pid=1) Available KV cache memory: 10.00 GiB\n(EngineCore_DP0 pid=1) GPU KV cache size: 7 tokens\n"
+      "(EngineCore_DP1 pid=2) Available KV cache memory: 9.00 GiB\n(EngineCore_DP1 pid=2) GPU KV cache size: 6 tokens\n";
+  REQUIRE(read::runtime_log_text(engines).runs() == 1);
+  REQUIRE(read::runtime_log_text(engines + engines).runs() == 2);
+  std::string const sglang =
+      "[2026 TP0] KV Cache is allocated. #tokens: 5, KV size: 1.00 GB\n[2026 TP0] KV Cache is allocated. #tokens: 9, KV size: 2.00 GB\n"
+      "[2026 TP0] max_total_num_tokens=9, max_running_requests=16, context_len=32\n";
+  REQUIRE(read::runtime_log_text(sglang).runs() == 1);
+  REQUIRE(read::runtime_log_text(sglang + sglang + sglang).runs() == 3);
+  REQUIRE(read::runtime_log_text("nothing").runs() == 0);
+  std::string const contexts = "llama_context: n_ctx = 4096\nllama_kv_cache: size =  512.00 MiB (  4096 cells,  32 layers,  1/1 seqs)\n";
+  REQUIRE(read::runtime_log_text(contexts + contexts).runs() == 1);  // a draft's context, or another start: not told
+}
+
+TEST_CASE("what the library prints as llama.cpp's lines is read back, a buffer for each cache and device") {
+  llama_cpp::Model model{.layers = std::vector<llama_cpp::Layer>(6, {.kv_heads = 8, .head_k = 128, .head_v = 128}), .trained = {4'096}, .window = 256};
+  model.layers[1].slides = model.layers[2].slides = true;
+  for (std::size_t i = 4; i < 6; ++i) model.layers[i] = {.attends = false, .recurs = true, .r = 65'536, .s = 262'144};
+  model.recurrent = true;
+  auto const plan = llama_cpp::plan(model, {.n_ctx = 4'096, .swa_full = false});
+  std::string text;
+  for (auto const& line : log_lines(plan, {.splits = {24_GiB, 24_GiB}, .gpu_layers = 5})) text += "0.00.123 I " + line + "\n";
+  INFO(text);
+  auto const log = read::runtime_log_text(text);
+  REQUIRE(log.unread.empty());
+  REQUIRE(log.runtime() == Runtime::llama_cpp);
+  std::uint64_t low = 0, high = 0;
+  for (auto const& figure : log.all(Quantity::device_bytes)) low += figure.low, high += figure.high;
+  REQUIRE((low <= plan.pool.count && plan.pool.count <= high));
+  REQUIRE(log.all(Quantity::device_bytes).size() == log.all(Quantity::device).size());
+  REQUIRE(counts(log, Quantity::layers) == Counts{2, 2, 6});
+}
+
 TEST_CASE("a known line that cannot be read is reported with its number, never skipped") {
   for (std::string const line :
        {"GPU KV cache size: many tokens", "GPU KV cache size: 12,34 tokens", "GPU KV cache size: 1,2345 tokens", "Available KV cache memory: 12.20 furlongs",
@@ -290,4 +384,19 @@ TEST_CASE("a hostile log costs what it holds: long lines are cut, readings are b
   for (int i = 0; i < 3'000; ++i) starred += "KV cache is needed ";
   REQUIRE_FALSE(read::runtime_log_text(starred).unread.empty());
   REQUIRE(read::runtime_log_text(std::string("\0\x1b[\x1b", 4)).lines.empty());
+}
+
+TEST_CASE("repeated beginnings cost what they hold, however many there are") {
+  for (std::string const part : {"max_total_num_tokens=1 ", "Mamba Cache is allocated. ", "KV cache is needed ", "KV self size = 5.00 MiB"}) {
+    std::string text(320, '(');
+    while (text.size() < 64'000) text += part;
+    text += '\n';
+    std::string log;
+    for (int i = 0; i < 16; ++i) log += text;
+    auto const began = std::chrono::steady_clock::now();
+    auto const read = read::runtime_log_text(log);
+    INFO(part);
+    REQUIRE(read.lines.size() + read.unread.size() > 16);
+    REQUIRE(std::chrono::steady_clock::now() - began < std::chrono::seconds{20});  // far from it, even in a debug build with sanitizers
+  }
 }

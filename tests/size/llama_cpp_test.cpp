@@ -112,7 +112,7 @@ static_assert(why(uniform(4, 1, 64, 0), with(0, 1)) == Refusal::no_context);
 static_assert(why(llama_8b(), {.n_batch = 0}) == Refusal::no_batch);
 static_assert(why({}, {}) == Refusal::no_layers);
 static_assert(why(llama_8b(), {.type_k = {}}) == Refusal::unknown_type);
-static_assert(why(llama_8b(), {.context = llama_cpp::Context::mtp}) == Refusal::no_nextn_blocks);
+static_assert(why(llama_8b(), {.context = llama_cpp::Context::mtp}) == Refusal::none, "drafts by the layers there are");
 static_assert(why(llama_8b(), with(0xffff'ffff, 1)) == Refusal::context_too_long);
 
 // ---- R13, R14: sliding windows ----

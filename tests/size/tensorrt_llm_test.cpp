@@ -132,6 +132,12 @@ TEST_CASE("an encoder's keys and values have a part of the memory, and a pool") 
   REQUIRE(plan.blocks == plan.cross.primary);
   REQUIRE(plan.cross.per_sequence == 47_blocks);
   REQUIRE(plan.at(448_tokens).requests == plan.cross.primary.count / 47);
+  tensorrt_llm::Options const hosted{.max_sequence_length = 448_tokens, .host_cache = 4_GiB, .cross_fraction = 50_percent};
+  tensorrt_llm::Options less = hosted;
+  less.host_cache = 1_GiB;
+  std::vector const ranks{tensorrt_llm::plan(whisper, 10_GiB, hosted), tensorrt_llm::plan(whisper, 10_GiB, less)};
+  REQUIRE(ranks[1].cross.secondary < ranks[0].cross.secondary);
+  REQUIRE(tensorrt_llm::agreed(ranks).cross.secondary == ranks[1].cross.secondary);
   REQUIRE(plan.trail.blocks() == plan.blocks);
   REQUIRE(complains_about(check(llama_8b, tensorrt_llm::Options{.max_sequence_length = 448_tokens, .cross_fraction = 50_percent}), ".cross_fraction"));
 }

@@ -52,11 +52,22 @@ TEST_CASE("rows of V that flash attention does not even out are said to be padde
   REQUIRE(lines[0] == "llama_kv_cache: the V embeddings have different sizes across layers and FA is not enabled - padding V cache to 1024");
 }
 
-TEST_CASE("a device's buffers are printed where it has some") {
-  auto const shares = llama_cpp::plan(uniform(80, 8, 128), {.n_ctx = 4'096}).on({.splits = {24_GiB, 24_GiB}});
-  REQUIRE(buffer_lines(shares[0], "CUDA0") == Lines{"     CUDA0 KV buffer size =   656.00 MiB"});
-  REQUIRE(buffer_lines(shares[1], "CUDA1") == Lines{"     CUDA1 KV buffer size =   624.00 MiB"});
-  REQUIRE(buffer_lines(shares[2], "CPU").empty());
+TEST_CASE("each cache's buffers are printed before it, a line for each device that has some of it") {
+  llama_cpp::Devices const two{.splits = {24_GiB, 24_GiB}};
+  REQUIRE(log_lines(llama_cpp::plan(uniform(80, 8, 128), {.n_ctx = 4'096}), two) ==
+          Lines{"llama_kv_cache:      CUDA0 KV buffer size =   656.00 MiB", "llama_kv_cache:      CUDA1 KV buffer size =   624.00 MiB",
+                "llama_kv_cache: size = 1280.00 MiB (  4096 cells,  80 layers,  1/1 seqs), K (f16):  640.00 MiB, V (f16):  640.00 MiB"});
+  auto gemma = uniform(4, 8, 128);
+  gemma.window = 256;
+  gemma.layers[1].slides = gemma.layers[2].slides = true;
+  auto const lines = log_lines(llama_cpp::plan(gemma, {.n_ctx = 4'096, .swa_full = false}), {.splits = {24_GiB}, .gpu_layers = 2}, {"Vulkan1"});
+  REQUIRE(lines.size() == 7);
+  REQUIRE(lines[1] == "llama_kv_cache:        CPU KV buffer size =    16.00 MiB");
+  REQUIRE(lines[2] == "llama_kv_cache:    Vulkan1 KV buffer size =    16.00 MiB");
+  REQUIRE(lines[5] == "llama_kv_cache:        CPU KV buffer size =     6.00 MiB");
+  llama_cpp::Model const mamba{
+      .layers = std::vector<llama_cpp::Layer>(2, {.attends = false, .recurs = true, .r = 65'536, .s = 262'144}), .attention = false, .recurrent = true};
+  REQUIRE(log_lines(llama_cpp::plan(mamba, {}), {.splits = {24_GiB}})[0] == "llama_memory_recurrent:      CUDA0 RS buffer size =     2.50 MiB");
 }
 
 TEST_CASE("llama.cpp's refusals are said in its own words") {
@@ -73,7 +84,7 @@ TEST_CASE("llama.cpp's refusals are said in its own words") {
 TEST_CASE("what llama.cpp has no words for says the value, what is accepted and what to do") {
   for (auto const& message : {why_not({}, {}), why_not(uniform(4, 4, 64), {.n_seq_max = 300}), why_not(uniform(4, 4, 64), {.n_batch = 0}),
                               why_not({.layers = std::vector<llama_cpp::Layer>(1)}, {.n_ctx = 0}), why_not(uniform(4, 4, 64), {.n_ctx = 0xffff'ffff}),
-                              why_not(uniform(4, 4, 64), {.type_k = {.name = "q6_0"}}), why_not(uniform(4, 4, 64), {.context = llama_cpp::Context::mtp}),
+                              why_not(uniform(4, 4, 64), {.type_k = {.name = "q6_0"}}),
                               why_not(uniform(4, 1, 80), {.type_k = llama_cpp::types::q8_0, .flash_attn = llama_cpp::FlashAttention::off})}) {
     INFO(message);
     REQUIRE(message.find("; accepted: ") != std::string::npos);
@@ -83,9 +94,9 @@ TEST_CASE("what llama.cpp has no words for says the value, what is accepted and 
 
 TEST_CASE("every enumerator of the llama.cpp profile has a name of its own") {
   std::set<std::string_view> refusals, kinds;
-  for (int i = 0; i <= static_cast<int>(Refusal::no_nextn_blocks); ++i) refusals.insert(name_of(static_cast<Refusal>(i)));
+  for (int i = 0; i <= static_cast<int>(Refusal::row_is_not_whole_blocks); ++i) refusals.insert(name_of(static_cast<Refusal>(i)));
   for (int i = 0; i <= static_cast<int>(llama_cpp::CacheKind::compressor_state); ++i) kinds.insert(name_of(static_cast<llama_cpp::CacheKind>(i)));
-  REQUIRE(refusals.size() == static_cast<std::size_t>(Refusal::no_nextn_blocks) + 1);
+  REQUIRE(refusals.size() == static_cast<std::size_t>(Refusal::row_is_not_whole_blocks) + 1);
   REQUIRE(kinds.size() == 3);
   REQUIRE_FALSE(refusals.contains("unknown"));
   std::set<std::string_view> others;

@@ -18,8 +18,13 @@ enum class GgufRecurs : std::uint8_t { never, always, beside_attention, where_no
 /// Which layers keep indexer keys.
 enum class GgufIndexer : std::uint8_t { none, every_layer, attention_layers, after_dense, full_types };
 
+/// What a context for NextN drafts stores (R10): the NextN blocks alone, the same in one cache whether they slide or not, or what a
+/// main context stores.
+enum class GgufDrafts : std::uint8_t { nextn, nextn_in_one_cache, as_main };
+
 inline constexpr std::uint32_t gguf_pattern_in_file = 0xffff;    // no default: the file must have it
-inline constexpr std::uint32_t gguf_pattern_attention = 0xfffe;  // every layer that has attention
+inline constexpr std::uint32_t gguf_pattern_attention = 0xfffe;  // every block that has attention, whatever the file has
+inline constexpr std::uint32_t gguf_pattern_all = 0xfffd;        // every block, whatever the file has
 
 struct GgufArchitecture {
   std::string_view name{};
@@ -41,9 +46,10 @@ struct GgufArchitecture {
   bool loops{};                     // num_loops
   bool adds_router{};               // one more layer, of one head, that the file does not count (R11)
   bool keeps_nothing{};             // encoders and diffusion models
-  bool drafts_as_main{};            // a context for NextN drafts stores what a main context stores, not the NextN blocks alone (R10)
+  GgufDrafts drafts{};              // R10
   bool rolls_back{};                // keeps snapshots of its states for speculative decoding (R15)
   bool no_flash_attention{};        // R12
+  bool latent_wide_values{};        // a value is as wide as the latent, whatever value_length says
 };
 
 inline constexpr GgufArchitecture gguf_architectures[] = {
@@ -144,39 +150,53 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
     {.name = "step35", .slides = GgufSlides::always, .pattern = gguf_pattern_in_file},
     // latents and indexers
     {.name = "deepseek2", .may_keep_latents = true},
-    {.name = "deepseek32", .may_keep_latents = true, .indexer = GgufIndexer::every_layer},
-    {.name = "deepseek4", .slides = GgufSlides::always, .compresses = true, .drafts_as_main = true, .rolls_back = true},
-    {.name = "dots3note", .slides = GgufSlides::always, .pattern = gguf_pattern_in_file, .may_keep_latents = true, .indexer = GgufIndexer::full_types},
-    {.name = "glm-dsa", .may_keep_latents = true, .indexer = GgufIndexer::full_types, .fewer_indexers_when_long = true},
-    {.name = "hy_v4", .may_keep_latents = true, .indexer = GgufIndexer::full_types, .drafts_as_main = true},
-    {.name = "minimax-m3", .indexer = GgufIndexer::after_dense, .drafts_as_main = true},
+    {.name = "deepseek32", .may_keep_latents = true, .indexer = GgufIndexer::every_layer, .drafts = GgufDrafts::nextn_in_one_cache},
+    {.name = "deepseek4", .slides = GgufSlides::always, .pattern = gguf_pattern_all, .compresses = true, .drafts = GgufDrafts::as_main, .rolls_back = true},
+    {.name = "dots3note",
+     .slides = GgufSlides::always,
+     .pattern = gguf_pattern_in_file,
+     .may_keep_latents = true,
+     .indexer = GgufIndexer::full_types,
+     .drafts = GgufDrafts::nextn_in_one_cache},
+    {.name = "glm-dsa",
+     .may_keep_latents = true,
+     .indexer = GgufIndexer::full_types,
+     .fewer_indexers_when_long = true,
+     .drafts = GgufDrafts::nextn_in_one_cache},
+    {.name = "hy_v4", .may_keep_latents = true, .indexer = GgufIndexer::full_types, .drafts = GgufDrafts::as_main},
+    {.name = "minimax-m3", .indexer = GgufIndexer::after_dense, .drafts = GgufDrafts::as_main},
     {.name = "mistral4", .may_keep_latents = true},
     // states
-    {.name = "arwkv7", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "arwkv7", .recurs = GgufRecurs::always, .drafts = GgufDrafts::as_main},
     {.name = "bailingmoe3", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .rolls_back = true},
-    {.name = "falcon-h1", .recurs = GgufRecurs::beside_attention, .drafts_as_main = true},
-    {.name = "granitehybrid", .recurs = GgufRecurs::where_no_heads, .drafts_as_main = true},
-    {.name = "jamba", .recurs = GgufRecurs::where_no_heads, .drafts_as_main = true},
-    {.name = "kimi-k3", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .drafts_as_main = true, .rolls_back = true},
-    {.name = "kimi-linear", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .drafts_as_main = true},
+    {.name = "falcon-h1", .recurs = GgufRecurs::beside_attention, .drafts = GgufDrafts::as_main},
+    {.name = "granitehybrid", .recurs = GgufRecurs::where_no_heads, .drafts = GgufDrafts::as_main},
+    {.name = "jamba", .recurs = GgufRecurs::where_no_heads, .drafts = GgufDrafts::as_main},
+    {.name = "kimi-k3",
+     .recurs = GgufRecurs::where_no_heads,
+     .may_keep_latents = true,
+     .drafts = GgufDrafts::as_main,
+     .rolls_back = true,
+     .latent_wide_values = true},
+    {.name = "kimi-linear", .recurs = GgufRecurs::where_no_heads, .may_keep_latents = true, .drafts = GgufDrafts::as_main},
     {.name = "lfm2",
      .slides = GgufSlides::if_given,
      .pattern = gguf_pattern_attention,
      .recurs = GgufRecurs::where_no_heads,
-     .drafts_as_main = true,
+     .drafts = GgufDrafts::as_main,
      .rolls_back = true},
     {.name = "lfm2moe",
      .slides = GgufSlides::if_given,
      .pattern = gguf_pattern_attention,
      .recurs = GgufRecurs::where_no_heads,
-     .drafts_as_main = true,
+     .drafts = GgufDrafts::as_main,
      .rolls_back = true},
-    {.name = "mamba", .recurs = GgufRecurs::always, .drafts_as_main = true},
-    {.name = "mamba2", .recurs = GgufRecurs::always, .drafts_as_main = true},
-    {.name = "minimax-01", .recurs = GgufRecurs::by_interval, .interval = 8, .lightning = true, .drafts_as_main = true},
-    {.name = "nemotron_h", .recurs = GgufRecurs::where_no_heads_and_no_ff, .drafts_as_main = true, .rolls_back = true},
+    {.name = "mamba", .recurs = GgufRecurs::always, .drafts = GgufDrafts::as_main},
+    {.name = "mamba2", .recurs = GgufRecurs::always, .drafts = GgufDrafts::as_main},
+    {.name = "minimax-01", .recurs = GgufRecurs::by_interval, .interval = 8, .lightning = true, .drafts = GgufDrafts::as_main},
+    {.name = "nemotron_h", .recurs = GgufRecurs::where_no_heads_and_no_ff, .drafts = GgufDrafts::as_main, .rolls_back = true},
     {.name = "nemotron_h_moe", .recurs = GgufRecurs::where_no_heads_and_no_ff, .rolls_back = true},
-    {.name = "plamo2", .recurs = GgufRecurs::where_no_heads, .drafts_as_main = true},
+    {.name = "plamo2", .recurs = GgufRecurs::where_no_heads, .drafts = GgufDrafts::as_main},
     {.name = "qwen35", .recurs = GgufRecurs::by_interval, .interval = 4, .rolls_back = true},
     {.name = "qwen35moe", .recurs = GgufRecurs::by_interval, .interval = 4, .rolls_back = true},
     {.name = "qwen3next", .recurs = GgufRecurs::by_interval, .interval = 4},
@@ -184,11 +204,11 @@ inline constexpr GgufArchitecture gguf_architectures[] = {
      .recurs = GgufRecurs::by_interval,
      .interval = 4,
      .indexer = GgufIndexer::attention_layers,
-     .drafts_as_main = true,
+     .drafts = GgufDrafts::as_main,
      .rolls_back = true},
-    {.name = "rwkv6", .recurs = GgufRecurs::always, .drafts_as_main = true},
-    {.name = "rwkv6qwen2", .recurs = GgufRecurs::always, .drafts_as_main = true},
-    {.name = "rwkv7", .recurs = GgufRecurs::always, .drafts_as_main = true},
+    {.name = "rwkv6", .recurs = GgufRecurs::always, .drafts = GgufDrafts::as_main},
+    {.name = "rwkv6qwen2", .recurs = GgufRecurs::always, .drafts = GgufDrafts::as_main},
+    {.name = "rwkv7", .recurs = GgufRecurs::always, .drafts = GgufDrafts::as_main},
     // no cache (R18)
     {.name = "bert", .keeps_nothing = true},
     {.name = "dream", .keeps_nothing = true},

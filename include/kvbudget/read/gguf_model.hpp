@@ -28,6 +28,7 @@ struct GgufModel {
   std::uint64_t head_v{};
   std::uint64_t head_k_swa{};
   std::uint64_t head_v_swa{};
+  bool windows{};          // whether blocks may slide
   std::uint64_t window{};  // 0 where the architecture switches it off
   std::uint64_t ssm_conv_kernel{};
   std::uint64_t ssm_inner{};
@@ -133,9 +134,14 @@ inline void gguf_windows(GgufKeys const& keys, GgufArchitecture const& row, Gguf
       break;
   }
   if (!on) return;
+  model.windows = true;
   model.window = row.forced_window != 0 ? row.forced_window : keys.has("attention.sliding_window") ? given : row.default_window;
-  if (model.window == 0)
-    throw keys.refuse(keys.name("attention.sliding_window"), "missing or 0", "the window of the layers that slide", "convert the model again");
+  if (model.window == 0 && !keys.has("attention.sliding_window"))
+    throw keys.refuse(keys.name("attention.sliding_window"), "missing", "the window of the layers that slide", "convert the model again");
+  if (row.pattern == gguf_pattern_attention || row.pattern == gguf_pattern_all) {  // NextN blocks too
+    for (std::uint64_t i = 0; i < model.blocks; ++i) model.slides[i] = row.pattern == gguf_pattern_all || model.kv_heads[i] > 0;
+    return;
+  }
   if (keys.is_array("attention.sliding_window_pattern")) {
     auto const pattern = keys.per_block("attention.sliding_window_pattern", model.blocks, 0);
     for (std::size_t i = 0; i < pattern.size(); ++i) model.slides[i] = pattern[i] != 0;
@@ -144,12 +150,7 @@ inline void gguf_windows(GgufKeys const& keys, GgufArchitecture const& row, Gguf
   if (row.pattern == gguf_pattern_in_file && !keys.has("attention.sliding_window_pattern"))
     throw keys.refuse(keys.name("attention.sliding_window_pattern"), "missing", "an array of one entry for each block", "convert the model again");
   std::uint64_t const n = keys.count_or("attention.sliding_window_pattern", row.pattern);
-  for (std::uint64_t i = 0; i < model.layers; ++i) {
-    if (row.pattern == gguf_pattern_attention)
-      model.slides[i] = model.kv_heads[i] > 0;
-    else
-      model.slides[i] = n == 0 || (row.dense_first ? i % n != 0 : i % n < n - 1);
-  }
+  for (std::uint64_t i = 0; i < model.layers; ++i) model.slides[i] = n == 0 || (row.dense_first ? i % n != 0 : i % n < n - 1);
 }
 
 /// R16: which blocks are recurrent.
@@ -278,12 +279,14 @@ inline Layer gguf_layer(GgufKeys const& keys, GgufArchitecture const& row, GgufM
   if (row.recurs == GgufRecurs::where_no_heads_and_no_ff && keys.per_block("feed_forward_length", model.blocks, 0)[i] != 0) return no_cache();
   if (model.kv_heads[i] == 0) return beside && model.recurs[i] ? gguf_state(keys, row, model) : no_cache();  // R6: a stored layer of 0 bytes
 
+  if (model.slides[i] && model.window == 0)
+    throw keys.refuse(keys.name("attention.sliding_window"), "0", "the tokens a layer that slides looks back on", "convert the model again");
   if (row.compresses) {  // R17c: DeepSeek-V4
     auto const ratios = keys.per_block("attention.compress_ratios", model.blocks, 0);
-    std::uint64_t const width = model.head_k, index = keys.count_or("attention.indexer.key_length", 128);
+    std::uint64_t const width = model.head_k, entry = model.head_k_swa, index = keys.count_or("attention.indexer.key_length", 128);
     std::uint64_t const state = ratios[i] == 4 ? 8 * 2 * (2 * width + 2 * index) : 2 * 128 * width;
     if (ratios[i] > 65'535) throw keys.refuse(keys.name("attention.compress_ratios"), std::to_string(ratios[i]), "at most 65535", "convert the model again");
-    return compressed_attention({.width = gguf_width(keys, width),
+    return compressed_attention({.width = gguf_width(keys, entry),
                                  .window = {model.window},
                                  .ratio = static_cast<std::uint32_t>(ratios[i]),
                                  .index_width = ratios[i] == 4 ? gguf_width(keys, index) : 0,
@@ -330,6 +333,7 @@ inline GgufModel gguf_facts(GgufKeys const& keys, GgufArchitecture const& row) {
   model.head_v = keys.count_or("attention.value_length", by_division);
   model.head_k_swa = keys.count_or("attention.key_length_swa", model.head_k);
   model.head_v_swa = keys.count_or("attention.value_length_swa", model.head_v);
+  if (row.latent_wide_values) model.head_v = keys.count("attention.kv_lora_rank");
   model.keeps_latents = row.may_keep_latents && keys.count_or("attention.key_length_mla", 0) != 0 && keys.count_or("attention.value_length_mla", 0) != 0;  // R8
   model.ssm_conv_kernel = keys.count_or("ssm.conv_kernel", 0);
   model.ssm_inner = keys.count_or("ssm.inner_size", 0);

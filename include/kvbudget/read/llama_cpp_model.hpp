@@ -43,12 +43,24 @@ inline llama_cpp::Layer llama_cpp_layer(GgufKeys const& keys, GgufArchitecture c
                          .head_k = gguf_width(keys, model.slides[i] ? model.head_k_swa : model.head_k),  // R6
                          .head_v = gguf_width(keys, model.slides[i] ? model.head_v_swa : model.head_v),
                          .attends = own && llama_cpp_attends(keys, row, model, i),
-                         .drafts = own && i >= model.layers,
+                         .drafts = own && (i >= model.layers || model.layers == model.blocks),  // without NextN blocks every one (R10)
                          .slides = model.slides[i],
                          .indexes = llama_cpp_indexes(keys, row, model, i),
                          .recurs = model.recurs[i]};
   if (layer.recurs) layer.r = state.conv, layer.s = state.state, layer.p = gguf_embedding_elements(keys, i);
   return layer;
+}
+
+inline llama_cpp::Drafts llama_cpp_drafts(GgufDrafts drafts) {
+  switch (drafts) {
+    case GgufDrafts::nextn:
+      return llama_cpp::Drafts::nextn;
+    case GgufDrafts::nextn_in_one_cache:
+      return llama_cpp::Drafts::nextn_in_one_cache;
+    case GgufDrafts::as_main:
+      break;
+  }
+  return llama_cpp::Drafts::as_main;
 }
 
 }  // namespace detail
@@ -59,21 +71,25 @@ inline llama_cpp::Model llama_cpp_model(GgufFile const& file, std::string const&
   auto const& row = detail::gguf_architecture(keys);
   GgufModel const facts = detail::gguf_facts(keys, row);
   llama_cpp::Model model{.nextn = static_cast<std::uint32_t>(facts.blocks - facts.layers),
-                         .drafts_apart = !row.drafts_as_main,
+                         .drafts = detail::llama_cpp_drafts(row.drafts),
                          .trained = facts.context,
-                         .window = static_cast<std::uint32_t>(facts.window),
                          .attention = row.recurs != GgufRecurs::always,
                          .recurrent = row.recurs != GgufRecurs::never,
                          .rolls_back = row.rolls_back,
                          .latents = facts.keeps_latents,
-                         .index_values = row.indexer == GgufIndexer::after_dense,
+                         .index_after_dense = row.indexer == GgufIndexer::after_dense,
                          .compresses = row.compresses,
                          .no_flash_attention = row.no_flash_attention,
                          .no_memory = row.keeps_nothing};
+  if (facts.windows) model.window = static_cast<std::uint32_t>(facts.window);
   if (keys.has("attention.kv_lora_rank"))
     model.latent = detail::gguf_width(keys, keys.count("attention.kv_lora_rank") + keys.count_or("rope.dimension_count", 0));
   if (row.indexer != GgufIndexer::none) model.index_width = detail::gguf_width(keys, keys.count("attention.indexer.key_length"));
-  if (row.compresses) model.index_width = detail::gguf_width(keys, keys.count_or("attention.indexer.key_length", 128));
+  model.index_values = model.index_width != 0 && !model.latents && !model.recurrent;  // R17a, R17b
+  if (row.compresses) {
+    model.index_width = detail::gguf_width(keys, keys.count_or("attention.indexer.key_length", 128));
+    model.compressor_width = detail::gguf_width(keys, facts.head_k);
+  }
   bool const recurs = std::find(facts.recurs.begin(), facts.recurs.end(), true) != facts.recurs.end();
   auto const state = recurs ? detail::gguf_state_elements(keys, row, facts) : detail::GgufState{};
   auto const ratios = row.compresses ? keys.per_block("attention.compress_ratios", facts.blocks, 0) : std::vector<std::uint64_t>(facts.blocks, 0);

@@ -1,12 +1,12 @@
 // Every line form a server's log is read by: one row each, as the server prints it, with the figures named in braces.
 //
 //   {Runtime::vllm_v1, "GPU KV cache size: {tokens} tokens"}
-// In a form, a blank stands for any run of blanks, none included, and so does the place before a figure; "*" for any text, as little as possible; <...> is read
-// where it is there; {figure} is a figure of the table below. {figure:2} is one the server rounds to two decimals and prints without the zeros at the end
-// (vLLM: "7.0 GiB"); {figure:K} is in units of 1,024 ("4K"). A form that begins with "~" is known by a text that stands in other lines as well: where the rest
-// of it does not follow, that is no complaint. The text before the first figure is what a line is known by: a line that has it and cannot be read is reported,
-// never skipped. Where several rows begin alike, the first one that reads the line counts. A new form is one more row. GB and MB are binary in all of these
-// logs (GB = 2^30: sglang.md R61; llama_cpp.md R4).
+// In a form, a blank stands for any run of blanks, none included, and so does the place before a figure; "*" for any text, as little as possible, and not past
+// the form's own beginning; <...> is read where it is there; {figure} is a figure of the table below. {figure:2} is one the server rounds to two decimals and
+// prints without the zeros at the end (vLLM: "7.0 GiB"); {figure:K} is in units of 1,024 ("4K"). A form that begins with "~" is known by a text that stands in
+// other lines as well: where the rest of it does not follow, that is no complaint. The text before the first figure is what a line is known by: a line that
+// has it and cannot be read is reported, never skipped. Where several rows begin alike, the first one that reads the line counts. A new form is one more row.
+// GB and MB are binary in all of these logs (GB = 2^30: sglang.md R61; llama_cpp.md R4).
 #pragma once
 
 #include <cstdint>
@@ -194,17 +194,8 @@ struct LogForm {
 
 inline constexpr LogForm log_forms[] = {
     // vLLM V0 (vllm.md J1). The first word is the platform's device.
-    {Runtime::vllm_v0, "GPU blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "cuda blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "rocm blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "tpu blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "TPU blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "hpu blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "HPU blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "xpu blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "neuron blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "npu blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
-    {Runtime::vllm_v0, "cpu blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
+    {Runtime::vllm_v0, "~# {device} blocks: {blocks}, # CPU blocks: {cpu_blocks}"},
+    {Runtime::vllm_v0, "GPU blocks: {blocks}<, # CPU blocks: {cpu_blocks}>"},
     {Runtime::vllm_v0, "~CPU blocks: {cpu_blocks}"},
     {Runtime::vllm_v0, "total_gpu_memory={device_total}"},
     {Runtime::vllm_v0, "kv_cache_size={available}"},
@@ -240,7 +231,7 @@ inline constexpr LogForm log_forms[] = {
     {Runtime::sglang, "liding window memory pool. full_layer_tokens={full_tokens}, swa_layer_tokens={swa_tokens}"},
     {Runtime::sglang, "SWAKVPool mem usage: {total_bytes}, swa size: {swa_tokens}, full size: {full_tokens}"},
     {Runtime::sglang,
-     "Mamba Cache is allocated.< max_mamba_cache_size: {slots},> conv_state size: {conv_bytes}, ssm_state size: {state_bytes}"
+     "Mamba Cache is allocated.<*max_mamba_cache_size: {slots},>*conv_state size: {conv_bytes}, ssm_state size: {state_bytes}"
      "< intermediate_ssm_state_cache size: {draft_state_bytes}>< intermediate_conv_window_cache size: {draft_conv_bytes}>"},
     {Runtime::sglang,
      "DSV4 memory calculation: bytes_per_full_token={token_bytes_decimal}, available_bytes={available}, c128_state_fixed={fixed_bytes}<, full_token={tokens}>"},

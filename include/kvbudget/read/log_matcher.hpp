@@ -212,12 +212,19 @@ constexpr bool match_literal(Cursor& form, Cursor& line) {
   return true;
 }
 
-/// Moves `line` to the nearest place where the form's text behind its "*" stands.
+/// Whether the form's own beginning stands here: another line's worth of it.
+constexpr bool begins_again(Cursor const& form, Cursor line) {
+  Cursor beginning{form.text};
+  return line.peek() == beginning.peek() && match_literal(beginning, line);
+}
+
+/// Moves `line` to the nearest place where the form's text behind its "*" stands, before the form's beginning stands again.
 constexpr bool skip_to_literal(Cursor& form, Cursor& line) {
   constexpr std::size_t reach = 512;
   ++form.at;
   bool const any = form.done() || is_special(form) || form.peek() == ' ';
   for (std::size_t skipped = 0; skipped <= reach && line.at <= line.text.size(); ++skipped, ++line.at) {
+    if (begins_again(form, line)) return false;
     if (!any && line.peek() != form.peek()) continue;
     Cursor form_there = form, line_there = line;
     if (!match_literal(form_there, line_there)) continue;

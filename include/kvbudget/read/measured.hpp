@@ -31,12 +31,6 @@ struct Measured {
 
 namespace detail {
 
-/// Who prints, without the number of the process, which another start changes.
-inline std::string rank_of(std::string const& process) {
-  std::size_t const at = process.find("pid=");
-  return at == std::string::npos ? process : process.substr(0, at);
-}
-
 /// The least figure of the last start: back from the end, until a rank speaks again.
 inline std::optional<Figure> settled(RuntimeLog const& log, Quantity quantity, std::string_view form = {}) {
   std::optional<Figure> least;

@@ -3,7 +3,7 @@
 //   auto const log = kvbudget::read::runtime_log("server.log");
 //   log.runtime();                          Runtime::vllm_v1
 //   log.last(Quantity::tokens)->low;        456'816, from "GPU KV cache size: 456,816 tokens"
-//   log.least(Quantity::available)->low;    what the rank with least memory had
+//   log.least(Quantity::available)->low;    what the rank with least memory had, when the server was started last
 // Any text goes: whole logs with noise, several processes and ranks, colours, timestamps, CRLF, lines quoted in an issue. It is read
 // line by line, so that its size does not matter. Line forms: read/log_forms.hpp. A line that is known and cannot be read, or whose
 // number does not fit, is in `unread` with its number; so is a line of more than 64 KiB, of which the beginning is read.
@@ -26,6 +26,7 @@ struct LogLine {
   Runtime runtime{};
   std::string_view form{};
   std::string process{};  // "Worker_TP0 pid=250", "DP0 TP0 EP0": who printed it, where the line says
+  std::uint32_t run{};    // of the server's starts in this log, from 0
   std::vector<Figure> figures{};
 
   Figure const* find(Quantity quantity) const {
@@ -52,6 +53,10 @@ struct RuntimeLog {
   std::uint64_t line_count{};
   std::uint64_t lost{};  // readings beyond the first 65'536, which are not kept
 
+  /// How often the server was started in this log, as far as its lines tell: anew where a process prints its memory for the cache
+  /// after what the cache holds was printed (of SGLang a pool after max_total_num_tokens). Never of llama.cpp and Ollama.
+  std::uint32_t runs() const { return lines.empty() ? 0 : lines.back().run + 1; }
+
   /// The runtime whose log it is: of several, the one that embeds the others; unknown where no line was known.
   Runtime runtime() const {
     Runtime first = Runtime::unknown;
@@ -74,11 +79,17 @@ struct RuntimeLog {
     return found.empty() ? std::nullopt : std::optional{found.back()};
   }
 
-  /// The smallest one: of ranks, the one that binds.
+  /// The smallest one of the last start that printed any: of ranks, the one that binds.
   std::optional<Figure> least(Quantity quantity) const {
-    auto const found = all(quantity);
-    auto const at = std::min_element(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.low < b.low; });
-    return at == found.end() ? std::nullopt : std::optional{*at};
+    std::optional<Figure> found;
+    std::uint32_t run = 0;
+    for (auto const& line : lines)
+      for (auto const& figure : line.figures) {
+        if (figure.quantity != quantity) continue;
+        if (!found || line.run != run || figure.low < found->low) found = figure;
+        run = line.run;
+      }
+    return found;
   }
 };
 
@@ -100,21 +111,86 @@ inline void strip_escapes(std::string& line) {
   line.resize(kept);
 }
 
-/// The first "(...)" or "[...]" that names a process or a rank.
+/// "pid=250", "rank=0", "rank0", " TP0": what tells a process or a rank from others.
+constexpr std::string_view process_signs[] = {"pid=", " DP", " TP", " PP", "gpu_id=", "gpu=", "rank=", "rank"};
+
+/// Where one stands, with its digit; the end of the text where none does.
+inline std::size_t process_sign(std::string_view inside) {
+  for (auto const sign : process_signs)
+    if (std::size_t const at = inside.find(sign); at != std::string_view::npos && is_digit(Cursor{inside, at + sign.size()}.peek()))
+      return sign[0] == ' ' ? at + 1 : 0;
+  return inside.size();
+}
+
+/// The first "(...)" or "[...]" that names a process or a rank, near the beginning of a line.
 inline std::string process_of(std::string_view line) {
   constexpr std::size_t longest = 80;
-  for (std::size_t open = line.find_first_of("(["); open < line.size() && open < 4 * longest; open = line.find_first_of("([", open + 1)) {
+  line = line.substr(0, 5 * longest);
+  for (std::size_t open = line.find_first_of("(["); open < 4 * longest; open = line.find_first_of("([", open + 1)) {
     std::size_t const close = line.find(line[open] == '(' ? ')' : ']', open);
     if (close == std::string_view::npos || close - open > longest) continue;
     std::string_view const inside = line.substr(open + 1, close - open - 1);
-    for (std::string_view const sign : {"pid=", " DP", " TP", " PP", "gpu_id=", "gpu=", "rank"}) {
-      std::size_t const at = inside.find(sign);
-      if (at == std::string_view::npos) continue;
-      return std::string{sign[0] == ' ' ? inside.substr(at + 1) : inside};
-    }
+    if (std::size_t const at = process_sign(inside); at < inside.size()) return std::string{inside.substr(at)};
   }
   return {};
 }
+
+/// The same without its pid, which another start of the server changes.
+inline std::string rank_of(std::string process) {
+  if (std::size_t const at = process.find("pid="); at != std::string::npos) {
+    std::size_t end = at + 4;
+    while (end < process.size() && is_digit(process[end])) ++end;
+    process.erase(at, end - at);
+  }
+  return process;
+}
+
+/// Whose lines tell when a server starts: a process that prints its memory for the cache, after what the cache holds was printed, has
+/// been started again. Of SGLang the pools come first and the sum of their tokens last; llama.cpp's lines do not tell.
+constexpr bool tells_starts(Runtime runtime) { return runtime != Runtime::llama_cpp && runtime != Runtime::ik_llama_cpp && runtime != Runtime::ollama; }
+inline bool opens_start(LogLine const& line) {
+  if (!tells_starts(line.runtime)) return false;
+  if (line.runtime != Runtime::sglang) return line.find(Quantity::available) != nullptr;
+  return line.find(Quantity::key_bytes) || line.find(Quantity::key_value_bytes) || line.find(Quantity::conv_bytes);
+}
+inline bool closes_start(LogLine const& line) {
+  if (!tells_starts(line.runtime) || opens_start(line)) return false;
+  if (line.runtime == Runtime::sglang) return line.find(Quantity::max_length) != nullptr;
+  return line.find(Quantity::tokens) || line.find(Quantity::blocks) || line.find(Quantity::concurrency);
+}
+
+/// Counts a server's starts, line by line.
+class Starts {
+ public:
+  std::uint32_t run_of(LogLine const& line) {
+    ++read_;
+    if (opens_start(line)) open(rank_of(line.process));
+    if (closes_start(line)) closed_ = read_;
+    return run_;
+  }
+
+ private:
+  struct Opened {
+    std::string process;
+    std::uint64_t at;
+  };
+
+  void open(std::string process) {
+    constexpr std::size_t most_processes = 512;  // of one server
+    auto const known = std::find_if(opened_.begin(), opened_.end(), [&](auto const& one) { return one.process == process; });
+    if (known != opened_.end() && known->at > closed_) return;
+    if (known != opened_.end()) {
+      ++run_;
+      opened_.clear();
+      closed_ = 0;
+    }
+    if (opened_.size() < most_processes) opened_.push_back({std::move(process), read_});
+  }
+
+  std::vector<Opened> opened_;  // by whom, in this run
+  std::uint64_t read_{}, closed_{};
+  std::uint32_t run_{};
+};
 
 class LogReader {
  public:
@@ -122,6 +198,7 @@ class LogReader {
 
   void read(std::string& line, bool cut) {
     ++log_.line_count;
+    process_.reset();
     strip_escapes(line);
     if (cut) complain(line, "a line of at most 64 KiB; the rest of it is not read");
     for (Cursor at{line}; !at.done();)
@@ -164,7 +241,9 @@ class LogReader {
       ++log_.lost;
       return;
     }
-    log_.lines.push_back({.number = log_.line_count, .runtime = form.runtime, .form = form.text, .process = process_of(line), .figures = figures_});
+    if (!process_) process_ = process_of(line);
+    log_.lines.push_back({.number = log_.line_count, .runtime = form.runtime, .form = form.text, .process = *process_, .figures = figures_});
+    log_.lines.back().run = starts_.run_of(log_.lines.back());
   }
 
   void complain(std::string_view text, std::string why) {
@@ -177,7 +256,9 @@ class LogReader {
   }
 
   RuntimeLog log_;
+  Starts starts_;
   std::vector<Figure> figures_;
+  std::optional<std::string> process_;  // of the line, once it is asked for
 };
 
 /// The next line, of which at most `longest` characters are kept; false at the end of the text.

@@ -13,9 +13,6 @@
 
 namespace kvbudget::inline v1::llama_cpp {
 
-/// How the caches hang together: llama.cpp has a class for each, and its log says which.
-enum class Layout : std::uint8_t { plain, windows, indexed, indexed_windows, indexed_with_values, compressed };
-
 struct Plan : CachePlan {
   Refused refused{};  // why there is no context; such a plan holds nothing
   Options asked{};
@@ -30,18 +27,12 @@ struct Plan : CachePlan {
 
   /// R19, R20: what each device holds, and last the host.
   constexpr std::vector<DeviceShare> on(Devices const& devices) const { return per_device(caches, model_layers, devices); }
+
+  /// R19: what each device holds of cache i.
+  constexpr std::vector<Buffer> buffers(std::size_t i, Devices const& devices) const { return buffers_of(caches, i, model_layers, devices); }
 };
 
 namespace detail {
-
-constexpr Layout layout_of(Model const& model, Options const& options) {
-  if (model.compresses) return Layout::compressed;
-  bool const alone = drafts_alone(model, options), indexed = model.index_width != 0 && !alone && !model.recurrent;
-  bool const windows = splits_windows(model, options.release);
-  if (indexed && windows) return Layout::indexed_windows;
-  if (indexed) return model.index_values ? Layout::indexed_with_values : Layout::indexed;
-  return windows ? Layout::windows : Layout::plain;
-}
 
 constexpr char const* pool_name(Role role) {
   switch (role) {
@@ -107,8 +98,8 @@ constexpr GroupPlan group_of(Cache const& cache, Plan const& plan, Model const& 
   group.group.block = Tokens{held(cache) == Held::stream ? plan.resolved.n_ctx_seq.count : each};
   if (keeps_window) {
     group.group.keeps = Keeps::window;
-    group.group.span = {model.window};
-    group.group.bound.tokens = min(Tokens{model.window}, plan.resolved.n_ctx_seq);
+    group.group.span = {std::max(model.window.value_or(0), 1U)};
+    group.group.bound.tokens = min(group.group.span, plan.resolved.n_ctx_seq);
   }
   return group;
 }
@@ -179,7 +170,7 @@ constexpr Plan plan(Model const& of, Options const& options) {
   Model const model = as_release_sees(of, options.release);
   Plan plan{};
   plan.asked = options;
-  plan.layout = detail::layout_of(model, options);
+  plan.layout = layout_of(model, options);
   plan.model_layers = static_cast<std::uint32_t>(std::min<std::size_t>(model.layers.size(), 0xffff'ffff));
   if (auto const why = refused(model, options)) return detail::holds_nothing(plan, why);
   plan.resolved = resolve(model, options);

@@ -348,6 +348,7 @@ constexpr Plan agreed(std::span<Plan const> ranks) {
       plan.windows[i].secondary = min(plan.windows[i].secondary, other.windows[i].secondary);
     }
     plan.cross.primary = min(plan.cross.primary, other.cross.primary);
+    plan.cross.secondary = min(plan.cross.secondary, other.cross.secondary);
   }
   plan.blocks = plan.windows.empty() ? Blocks{} : plan.windows[0].primary;
   plan.trail.at_most("of the rank with fewest", plan.blocks.count);

@@ -121,8 +121,6 @@ constexpr std::string_view name_of(Refusal refusal) {
       return "v_needs_flash_attention";
     case Refusal::row_is_not_whole_blocks:
       return "row_is_not_whole_blocks";
-    case Refusal::no_nextn_blocks:
-      return "no_nextn_blocks";
   }
   return "unknown";
 }
@@ -169,11 +167,12 @@ inline std::string message(Plan const& plan) {
       return fmt::format("a row of the cache is {} elements; accepted: whole blocks of {}; next: choose f16 or bf16", value, type_k.dtype.elements_per_group);
     case Refusal::no_layers:
       return fmt::format("the model's layers are {}; accepted: 1 to {}; next: check the model", value, max_layers);
-    case Refusal::no_nextn_blocks:
-      return "the context is for drafts (mtp); accepted: of a model with NextN blocks; next: use a file that has them, or a draft model";
   }
   return {};
 }
+
+/// What a backend calls its devices: "CUDA0", "Vulkan1", "MTL0".
+using DeviceNames = std::vector<std::string>;
 
 namespace detail {
 
@@ -243,31 +242,51 @@ inline std::string line(Cache const& cache) {
   return {};
 }
 
-}  // namespace detail
+inline std::string name_of_device(std::uint32_t device, DeviceNames const& names) {
+  if (device == on_cpu) return "CPU";
+  return device < names.size() ? names[device] : fmt::format("CUDA{}", device);
+}
 
-/// What v0.5.0 logs of the context and its caches; of a refused plan, why there is none.
-inline std::vector<std::string> log_lines(Plan const& plan) {
+/// The lines before a cache's own: what is created, and what its rows are padded to.
+inline void add_headings(std::vector<std::string>& lines, Plan const& plan, Cache const& cache) {
+  for (auto const& heading : headings)
+    if (heading.layout == plan.layout && heading.role == cache.role && (!heading.full_windows_only || plan.asked.swa_full))
+      lines.push_back(fmt::format(fmt::runtime(heading.text), cache.wanted.count));
+  if (cache.v_padding != 0)
+    lines.push_back(
+        fmt::format("llama_kv_cache: the V embeddings have different sizes across layers and FA is not enabled - padding V cache to {}", cache.v_padding));
+}
+
+/// R19: a line for each device. Compressors' states have none of theirs.
+inline void add_buffers(std::vector<std::string>& lines, Plan const& plan, std::size_t cache, Devices const& devices, DeviceNames const& names) {
+  bool const recurrent = plan.caches[cache].kind == CacheKind::recurrent;
+  if (plan.caches[cache].kind == CacheKind::compressor_state) return;
+  for (auto const& buffer : plan.buffers(cache, devices))
+    lines.push_back(fmt::format("{}: {:>10} {} buffer size = {:>8} MiB", recurrent ? "llama_memory_recurrent" : "llama_kv_cache",
+                                name_of_device(buffer.device, names), recurrent ? "RS" : "KV", printed_mib(buffer.bytes)));
+}
+
+inline std::vector<std::string> log_lines(Plan const& plan, Devices const* devices, DeviceNames const& names) {
   if (plan.refused) return {message(plan)};
   std::vector<std::string> lines;
   if (plan.n_ctx_changed()) lines.push_back(fmt::format("llama_context: n_ctx is not divisible by n_seq_max - rounding down to {}", plan.resolved.n_ctx.count));
-  for (auto const& cache : plan.caches) {
-    for (auto const& heading : detail::headings)
-      if (heading.layout == plan.layout && heading.role == cache.role && (!heading.full_windows_only || plan.asked.swa_full))
-        lines.push_back(fmt::format(fmt::runtime(heading.text), cache.wanted.count));
-    if (cache.v_padding != 0)
-      lines.push_back(
-          fmt::format("llama_kv_cache: the V embeddings have different sizes across layers and FA is not enabled - padding V cache to {}", cache.v_padding));
-    lines.push_back(detail::line(cache));
+  for (std::size_t i = 0; i < plan.caches.size(); ++i) {
+    add_headings(lines, plan, plan.caches[i]);
+    if (devices != nullptr) add_buffers(lines, plan, i, *devices, names);
+    lines.push_back(line(plan.caches[i]));
   }
   return lines;
 }
 
-/// A device's buffers as they are logged: "CUDA0 KV buffer size =   256.00 MiB"; what it has none of is not said.
-inline std::vector<std::string> buffer_lines(DeviceShare const& share, std::string_view device) {
-  std::vector<std::string> lines;
-  if (share.kv != Bytes{}) lines.push_back(fmt::format("{:>10} KV buffer size = {:>8} MiB", device, printed_mib(share.kv)));
-  if (share.rs != Bytes{}) lines.push_back(fmt::format("{:>10} RS buffer size = {:>8} MiB", device, printed_mib(share.rs)));
-  return lines;
+}  // namespace detail
+
+/// What v0.5.0 logs of the context and its caches; of a refused plan, why there is none.
+inline std::vector<std::string> log_lines(Plan const& plan) { return detail::log_lines(plan, nullptr, {}); }
+
+/// The same, and before each cache its buffers: "llama_kv_cache:      CUDA0 KV buffer size =   256.00 MiB"; where a device has
+/// none of it, nothing is said. Devices without a name are CUDA0, CUDA1, ...
+inline std::vector<std::string> log_lines(Plan const& plan, Devices const& devices, DeviceNames const& names = {}) {
+  return detail::log_lines(plan, &devices, names);
 }
 
 }  // namespace kvbudget::inline v1::llama_cpp

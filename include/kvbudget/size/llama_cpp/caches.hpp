@@ -76,8 +76,11 @@ constexpr LayerIds layers_where(Model const& model, Test test) {
   return ids;
 }
 
-/// R10: a draft context that stores NextN blocks and nothing else.
-constexpr bool drafts_alone(Model const& model, Options const& options) { return options.context == Context::mtp && model.drafts_apart; }
+/// R10: a draft context that stores what drafts and nothing else; beside an indexer only where there are NextN blocks.
+constexpr bool drafts_alone(Model const& model, Options const& options) {
+  bool const apart = model.drafts == Drafts::nextn || (model.drafts == Drafts::nextn_in_one_cache && model.nextn != 0);
+  return options.context == Context::mtp && apart;
+}
 
 }  // namespace detail
 
@@ -131,13 +134,16 @@ constexpr LayerIds attention_layers(Model const& model, Options const& options) 
 
 // ---- sliding windows (section 4) ----
 
-/// R13: whether the layers that slide have a cache of their own.
-constexpr bool splits_windows(Model const& model, Release const& release) { return model.window != 0 && release.windows != Windows::kept_whole; }
+/// R13, R10: whether the layers that slide have a cache of their own.
+constexpr bool splits_windows(Model const& model, Options const& options) {
+  bool const one_cache = model.drafts == Drafts::nextn_in_one_cache && detail::drafts_alone(model, options);
+  return model.window && options.release.windows != Windows::kept_whole && !one_cache;
+}
 
 /// R13: cells of the sliding cache, in 32-bit arithmetic that wraps as llama.cpp's does.
 constexpr Tokens sliding_cells(Model const& model, Resolved const& context, Options const& options) {
   if (options.swa_full) return context.n_ctx_seq;
-  std::uint32_t const windows = model.window * (context.streams == 1 ? context.n_seq : 1U);
+  std::uint32_t const windows = model.window.value_or(0) * (context.streams == 1 ? context.n_seq : 1U);
   Tokens const wanted{windows + static_cast<std::uint32_t>(context.n_ubatch.count)};
   Tokens const pad = padding(options.release, context.flash_attention);
   if (options.release.windows == Windows::padded_first) return min(context.n_ctx_seq, round_up(wanted, pad));
@@ -183,9 +189,9 @@ constexpr Model as_indexer_sees(Model model) {
   return model;
 }
 
-/// R17a, R17b: keys of one head, and for MSA a V of one value head that nobody reads.
+/// R17a, R17b: keys of one head, and of a model without latents a V of one value head that nobody reads.
 constexpr Cache indexer_cache(Model const& model, Resolved const& context, Options const& options) {
-  bool const every = options.release.indexes_every_layer && model.latents;
+  bool const every = options.release.indexes_every_layer && !model.index_after_dense;
   bool const values = model.index_values || (options.release.index_values && !model.latents);
   auto const ids = detail::layers_where(model, [&](Layer const& layer) { return layer.indexes || (every && layer.attends); });
   return attention_cache(as_indexer_sees(model), context, options, Role::indexer, context.n_ctx_seq, ids, values);
@@ -229,7 +235,7 @@ constexpr std::vector<Cache> compressed_caches(Model const& model, Resolved cont
     cache.wanted = wanted;
     return cache;
   };
-  std::uint64_t const head = model.layers.front().head_k, index = model.index_width;
+  std::uint64_t const head = model.compressor_width != 0 ? model.compressor_width : model.layers.front().head_k, index = model.index_width;
   return {attention_cache(model, context, options, Role::main, context.n_ctx_seq, {}, false),
           attention_cache(model, context, options, Role::sliding, sliding_cells(model, context, options), all, false),
           compressed(model, Role::csa, csa_ratio),
@@ -250,20 +256,66 @@ constexpr Model as_release_sees(Model model, Release const& release) {
   return model;
 }
 
+/// How the attention caches hang together: llama.cpp has a class for each, and its log says which.
+enum class Layout : std::uint8_t { plain, windows, indexed, indexed_windows, indexed_with_values, compressed };
+
+/// R13, R17; an indexer beside recurrent states is a cache apart.
+constexpr Layout layout_of(Model const& model, Options const& options) {
+  if (model.compresses) return Layout::compressed;
+  bool const indexed = model.index_width != 0 && !model.recurrent && !detail::drafts_alone(model, options);
+  bool const windows = splits_windows(model, options);
+  if (!indexed) return windows ? Layout::windows : Layout::plain;
+  if (windows) return Layout::indexed_windows;
+  return model.index_after_dense ? Layout::indexed_with_values : Layout::indexed;
+}
+
+namespace detail {
+
+/// R5, R9, R10: one cache of all that attends, or of those layers of it that slide or do not.
+constexpr Cache plain_cache(Model const& model, Resolved const& context, Options const& options) {
+  return attention_cache(model, context, options, Role::main, context.n_ctx_seq, attention_layers(model, options), stores_values(model, options.release));
+}
+constexpr LayerIds layers_that_slide(Model const& model, Options const& options, bool slide) {
+  LayerIds ids = attention_layers(model, options);
+  ids.erase(std::remove_if(ids.begin(), ids.end(), [&](std::uint32_t i) { return model.layers[i].slides != slide; }), ids.end());
+  return ids;
+}
+constexpr Cache full_cache(Model const& model, Resolved const& context, Options const& options) {
+  return attention_cache(model, context, options, Role::main, context.n_ctx_seq, layers_that_slide(model, options, false),
+                         stores_values(model, options.release));
+}
+constexpr Cache sliding_cache(Model const& model, Resolved const& context, Options const& options) {
+  return attention_cache(model, context, sliding_options(options), Role::sliding, sliding_cells(model, context, options),
+                         layers_that_slide(model, options, true), stores_values(model, options.release));
+}
+
+constexpr std::vector<Cache> attention_caches(Layout layout, Model const& model, Resolved const& context, Options const& options) {
+  switch (layout) {
+    case Layout::plain:
+      return {plain_cache(model, context, options)};
+    case Layout::windows:
+      return {full_cache(model, context, options), sliding_cache(model, context, options)};
+    case Layout::indexed:
+    case Layout::indexed_with_values:
+      return {plain_cache(model, context, options), indexer_cache(model, context, options)};
+    case Layout::indexed_windows:
+      return {full_cache(model, context, options), indexer_cache(model, context, options), sliding_cache(model, context, options)};
+    case Layout::compressed:
+      return compressed_caches(model, context, options);
+  }
+  return {};
+}
+
+}  // namespace detail
+
 constexpr std::vector<Cache> caches(Model const& model, Resolved const& context, Options const& options) {
   if (model.no_memory) return {};  // R18
-  if (model.compresses) return compressed_caches(model, context, options);
-  bool const alone = detail::drafts_alone(model, options), recurrent = model.recurrent && !alone;
-  bool const windows = splits_windows(model, options.release), indexes = model.index_width != 0 && !alone, values = stores_values(model, options.release);
+  bool const alone = detail::drafts_alone(model, options);
   std::vector<Cache> all;
-  LayerIds full, sliding;
-  for (auto const i : attention_layers(model, options)) (windows && model.layers[i].slides ? sliding : full).push_back(i);
-  if (model.attention || alone) all.push_back(attention_cache(model, context, options, Role::main, context.n_ctx_seq, full, values));
-  if (indexes && !recurrent) all.push_back(indexer_cache(model, context, options));
-  if (windows && (model.attention || alone))
-    all.push_back(attention_cache(model, context, sliding_options(options), Role::sliding, sliding_cells(model, context, options), sliding, values));
-  if (recurrent) all.push_back(recurrent_cache(model, context));  // R16
-  if (indexes && recurrent) all.push_back(indexer_cache(model, context, options));
+  if (model.attention || alone) all = detail::attention_caches(layout_of(model, options), model, context, options);
+  if (!model.recurrent || alone || model.compresses) return all;
+  all.push_back(recurrent_cache(model, context));  // R16
+  if (model.index_width != 0) all.push_back(indexer_cache(model, context, options));
   return all;
 }
 

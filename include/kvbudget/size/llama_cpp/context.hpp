@@ -26,8 +26,7 @@ enum class Refusal : std::uint8_t {
   k_blocks_do_not_divide,  // value: head_k
   v_blocks_do_not_divide,  // value: head_v
   v_needs_flash_attention,
-  row_is_not_whole_blocks,  // value: elements of the row
-  no_nextn_blocks           // a draft context of a model without
+  row_is_not_whole_blocks  // value: elements of the row
 };
 
 struct Refused {
@@ -96,7 +95,6 @@ constexpr Refused refused(Model const& model, Options const& options) {
   if (options.n_seq_max > most_sequences) return {Refusal::too_many_sequences, options.n_seq_max};
   if (asked_context(model, options) == Tokens{}) return {Refusal::no_context};
   if (Tokens const n_ctx = resolve(model, options).n_ctx; n_ctx > Tokens{0xffff'ffff}) return {Refusal::context_too_long, n_ctx.count};
-  if (options.context == Context::mtp && model.nextn == 0) return {Refusal::no_nextn_blocks};
   return refused_types(model, options);
 }
 

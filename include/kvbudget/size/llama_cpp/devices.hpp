@@ -73,27 +73,43 @@ constexpr std::uint32_t device_of(std::uint32_t il, std::uint32_t layers, Device
   return static_cast<std::uint32_t>(std::min(found, n - 1));
 }
 
+/// What one cache takes of one device; the server prints a line for each.
+struct Buffer {
+  std::size_t cache{};  // which of the caches
+  std::uint32_t device{on_cpu};
+  Bytes bytes{};
+};
+
+/// R19, R20: the buffers of one cache, the host's first, as recent logs have them (lc008, lc022); none where it stores nothing.
+constexpr std::vector<Buffer> buffers_of(std::vector<Cache> const& caches, std::size_t cache, std::uint32_t layers, Devices const& devices) {
+  std::vector<Buffer> all(devices.splits.size() + 1, {.cache = cache});
+  for (std::uint32_t i = 0; i < devices.splits.size(); ++i) all[i + 1].device = i;
+  for (auto const& tensor : caches[cache].tensors) {
+    std::uint32_t const device = devices.offload_kqv ? device_of(tensor.layer, layers, devices) : on_cpu;
+    all[device == on_cpu ? 0 : std::size_t{device} + 1].bytes += allocated(tensor, device == on_cpu ? cpu : devices.backend);
+  }
+  all.erase(std::remove_if(all.begin(), all.end(), [](Buffer const& buffer) { return buffer.bytes == Bytes{}; }), all.end());
+  return all;
+}
+
 /// What one device holds of all caches.
 struct DeviceShare {
   std::uint32_t device{on_cpu};
   std::uint32_t layers{};  // of the model that live there, the output layer not counted
-  Bytes kv{};              // "KV buffer size" of its attention caches and compressors' states
-  Bytes rs{};              // "RS buffer size"
+  Bytes kv{};              // of its attention caches and compressors' states
+  Bytes rs{};              // of its recurrent states
 };
 
-/// R19, R20: the buffers of each device, and last those of the host.
+/// R19, R20: what each device holds, and last the host.
 constexpr std::vector<DeviceShare> per_device(std::vector<Cache> const& caches, std::uint32_t layers, Devices const& devices) {
   std::vector<DeviceShare> shares;
   for (std::uint32_t i = 0; i < devices.splits.size(); ++i) shares.push_back({.device = i});
   shares.push_back({.device = on_cpu});
   auto const share_of = [&](std::uint32_t device) -> DeviceShare& { return device == on_cpu ? shares.back() : shares[device]; };
   for (std::uint32_t il = 0; il < layers; ++il) ++share_of(device_of(il, layers, devices)).layers;
-  for (auto const& cache : caches)
-    for (auto const& tensor : cache.tensors) {
-      std::uint32_t const device = devices.offload_kqv ? device_of(tensor.layer, layers, devices) : on_cpu;
-      Bytes const bytes = allocated(tensor, device == on_cpu ? cpu : devices.backend);
-      (cache.kind == CacheKind::recurrent ? share_of(device).rs : share_of(device).kv) += bytes;
-    }
+  for (std::size_t i = 0; i < caches.size(); ++i)
+    for (auto const& buffer : buffers_of(caches, i, layers, devices))
+      (caches[i].kind == CacheKind::recurrent ? share_of(buffer.device).rs : share_of(buffer.device).kv) += buffer.bytes;
   return shares;
 }
 

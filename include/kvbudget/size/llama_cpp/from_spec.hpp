@@ -2,7 +2,9 @@
 //
 // llama.cpp has one type for all keys and one for all values, one window for all layers that slide, and one width of indexer
 // keys; states are f32 whatever the model says (facts: llama_cpp.md R5, R13, R15, R17). MLA is a matter of the whole model (R8).
-// What no layer shows is left at its default, for the caller to set: snapshots for rollback (R15), no flash attention (R12).
+// What no layer shows is left at its default, for the caller to set: snapshots for rollback (R15), no flash attention (R12), whether
+// llama.cpp leaves NextN blocks out of a hybrid's main context, as it is taken to here, or gives them a dead row (R10); layers stored
+// without a byte (R6); whether indexers are DSA's or, as is taken where there are no latents, MSA's (R17a, R17b).
 #pragma once
 
 #include <kvbudget/model/model_spec.hpp>
@@ -29,14 +31,21 @@ class SpecReader {
       for (std::size_t i = 0; i < spec_.layers.size(); ++i) layer(spec_.layers[i], spec_.layers.order[i]);
     Model& model = read_.model;
     if (plain_ && model.latents) complain(".layers", 0, "layers that all keep latents, or none that does", "llama.cpp decides on MLA for a whole model");
-    model.drafts_apart = model.nextn != 0;
+    model.drafts = drafts();
     model.attention = attends_;
     model.no_memory = !attends_ && !model.recurrent && model.nextn == 0;                                     // R18
     model.index_values = model.index_width != 0 && !model.latents && !model.recurrent && !model.compresses;  // R17b
+    model.index_after_dense = model.index_values;
     return read_;
   }
 
  private:
+  /// R10: NextN blocks are stored apart, where there are any; beside latents' indexers in one cache.
+  constexpr Drafts drafts() const {
+    if (read_.model.nextn == 0) return Drafts::as_main;
+    return read_.model.index_width != 0 && read_.model.latents ? Drafts::nextn_in_one_cache : Drafts::nextn;
+  }
+
   constexpr void complain(char const* field, std::uint64_t value, char const* accepted, char const* next) {
     for (auto const& known : read_.complaints)
       if (std::string_view{known.field} == field && std::string_view{known.accepted} == accepted) return;
@@ -108,9 +117,12 @@ class SpecReader {
     to.indexes = true;
   }
   /// R15: the first convolution is R, a second one P.
+  constexpr std::uint64_t& state_of(Part const& part, Layer& to) const {
+    if (part.kind == PartKind::state) return to.s;
+    return to.r == 0 ? to.r : to.p;
+  }
   constexpr void state(Part const& part, Layer& to) {
-    std::uint64_t const elements = saturating_multiply(saturating_multiply(part.heads, part.width), part.entries);
-    (part.kind == PartKind::state ? to.s : to.r == 0 ? to.r : to.p) = elements;
+    state_of(part, to) = saturating_multiply(saturating_multiply(part.heads, part.width), part.entries);
     read_.model.recurrent = to.recurs = true;
   }
 
@@ -118,8 +130,8 @@ class SpecReader {
   constexpr void kept(Part const& part, Layer& to) {
     own_type(part);
     if (part.keeps != Keeps::window && part.keeps != Keeps::chunk) return;
-    std::uint32_t& window = read_.model.window;
-    if (part.span.count > 0xffff'ffff || (window != 0 && window != part.span.count))
+    auto& window = read_.model.window;
+    if (part.span.count > 0xffff'ffff || (window && *window != part.span.count))
       complain(".window", part.span.count, "one window for all layers that slide", "llama.cpp keeps one sliding cache; give the largest window");
     window = static_cast<std::uint32_t>(part.span.count);
     to.slides = true;

@@ -51,22 +51,31 @@ struct Layer {
   std::uint32_t ratio{};        // tokens behind a compressed entry; 0: none (R17c)
 };
 
+/// What a context for drafts stores (R10).
+enum class Drafts : std::uint8_t {
+  as_main,            // what a main context stores
+  nextn,              // the NextN blocks alone, which may slide
+  nextn_in_one_cache  // the NextN blocks alone, in one cache, whether they slide or not: beside an indexer
+};
+
 struct Model {
-  std::vector<Layer> layers{};  // in order, NextN blocks last
-  std::uint32_t nextn{};        // how many of them are NextN blocks (R10)
-  bool drafts_apart{};          // a draft context stores the NextN blocks alone; if not, what a main context stores (R10)
-  Tokens trained{};             // the context it was trained for (R1)
-  std::uint32_t window{};       // 0: no layer slides (R14)
-  bool attention{true};         // has an attention cache
-  bool recurrent{};             // has a recurrent cache
-  bool rolls_back{};            // keeps snapshots of its states for speculative decoding (R15)
-  bool latents{};               // MLA: keys alone (R8)
-  std::uint32_t latent{};       // kv_lora_rank + rope dimensions, where the file has them, even where `latents` is not set (R8)
-  std::uint32_t index_width{};  // of an indexer's keys; 0: no indexer (R17)
-  bool index_values{};          // and a V nobody reads beside them (R17b)
-  bool compresses{};            // DeepSeek-V4 (R17c)
-  bool no_flash_attention{};    // Grok (R12)
-  bool no_memory{};             // encoders and diffusion models (R18)
+  std::vector<Layer> layers{};            // in order, NextN blocks last
+  std::uint32_t nextn{};                  // how many of them are NextN blocks (R10)
+  Drafts drafts{};                        // R10
+  Tokens trained{};                       // the context it was trained for (R1)
+  std::optional<std::uint32_t> window{};  // none: no layer slides (R14); 0: those that do keep the tokens of a step
+  bool attention{true};                   // has an attention cache
+  bool recurrent{};                       // has a recurrent cache
+  bool rolls_back{};                      // keeps snapshots of its states for speculative decoding (R15)
+  bool latents{};                         // MLA: keys alone (R8)
+  std::uint32_t latent{};                 // kv_lora_rank + rope dimensions, where the file has them, even where `latents` is not set (R8)
+  std::uint32_t index_width{};            // of an indexer's keys; 0: no indexer (R17)
+  bool index_values{};                    // and a V nobody reads beside them: the indexer's model keeps no latents (R17a, R17b)
+  bool index_after_dense{};               // MSA: other caches by name, indexers where the model says so in every release (R17b)
+  bool compresses{};                      // DeepSeek-V4 (R17c)
+  std::uint32_t compressor_width{};       // of its states; 0: as wide as the first layer's keys (R17c)
+  bool no_flash_attention{};              // Grok (R12)
+  bool no_memory{};                       // encoders and diffusion models (R18)
 
   constexpr std::uint64_t trunk() const { return layers.size() - (nextn < layers.size() ? nextn : layers.size()); }
 };
