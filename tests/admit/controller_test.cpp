@@ -801,6 +801,36 @@ TEST_CASE("a class's full queue rejects at submit, in requests or in tokens") {
   REQUIRE(gate.account(0).rejected_for(Reason::class_queue_full) == 1);
 }
 
+TEST_CASE("how many more of a shape fit is how many then start") {
+  auto const agrees = [](auto& gate, Request const& request) {
+    std::uint64_t const more = gate.more_of(request);
+    for (std::uint64_t i = 0; i < more + 3; ++i) gate.submit(request);
+    auto const leases = admit_all(gate);
+    REQUIRE(leases.size() == more);
+    return more;
+  };
+  AdmissionController<> plain{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  REQUIRE(agrees(plain, ask(30, 10)) == 3);
+  AdmissionController<> alone{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  REQUIRE(agrees(alone, ask(95, 5)) == 1);  // waived
+  AdmissionController<policies::Recommended> recommended{{.capacity = 100_blocks, .footprint = paged(16_tokens)}};
+  REQUIRE(agrees(recommended, ask(64, 100)) == 19);  // 4 blocks each, 1 in the next step, 2 of headroom
+  AdmissionController<policies::GuaranteedNoEvict> reserved{{.capacity = 100_blocks, .footprint = paged(16_tokens)}};
+  REQUIRE(agrees(reserved, ask(64, 96)) == 10);
+  AdmissionController<> few{{.capacity = 100_tokens, .max_live = 2}};
+  REQUIRE(few.more_of(ask(1)) == 2);
+  REQUIRE(few.more_of(ask(101)) == 0);
+}
+
+TEST_CASE("a request that waits says by how much it is short") {
+  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  gate.submit(ask(60));
+  auto const lease = gate.admit_next();
+  auto const ticket = gate.submit(ask(50)).ticket;
+  REQUIRE(gate.why(ticket).short_by() == 20_blocks);
+  REQUIRE(gate.submit(ask(500)).short_by() == 0_blocks);
+}
+
 TEST_CASE("a headroom of one's own sees how many run") {
   AdmissionController<Composed<need::WholePrompt, TwoForEach>> gate{{.capacity = 10_tokens}};
   for (int i = 0; i < 5; ++i) gate.submit(ask(2));

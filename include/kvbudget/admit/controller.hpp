@@ -104,6 +104,27 @@ class AdmissionController {
     return verdict;
   }
 
+  /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
+  std::uint64_t more_of(Request const& request) const {
+    if (yielding_ || screen(request).rejected()) return 0;
+    Live const shape{.request = request};
+    Tokens const reserved = reserved_for(shape);
+    PoolBlocks const needed = need(shape, reserved), next = beyond(shape, reserved, needed);
+    ClassAccount account = this->account(request.request_class);
+    std::uint64_t more = 0;
+    for (PoolBlocks taken{}; more < table_.free() && policy_.limits.admits({request, request.prompt}, account); ++more) {
+      for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
+        HeadroomView const view{ledger_.headroom(pool), ledger_.capacity(pool), static_cast<std::uint32_t>(running_.size() + more),
+                                next_step_[pool] + next[pool] * more};
+        if (taken[pool] + needed[pool] + policy_.headroom(view) > ledger_.available(pool)) return more;
+        taken[pool] += needed[pool];
+      }
+      ++account.active_requests;
+      account.active_tokens += shape.cached();
+    }
+    return more;
+  }
+
   /// The request is given up, wherever it is. False for a stale ticket.
   bool cancel(Ticket ticket) { return leave(ticket, EventKind::cancelled); }
 
@@ -262,11 +283,25 @@ class AdmissionController {
     return blocks;
   }
 
+  /// What is reserved from the start: as the need says, at least the known tokens and at most prompt + max_new.
+  Tokens reserved_for(Live const& live) const {
+    return min(max(policy_.need({live.request, live.length()}), live.length()), live.request.prompt + live.request.max_new);
+  }
+
+  /// What the token after `reserved` ones takes beyond `held` blocks.
+  PoolBlocks beyond(Live const& live, Tokens reserved, PoolBlocks const& held) const {
+    PoolBlocks next{};
+    if (reserved >= live.request.prompt + live.request.max_new) return next;
+    next = need(live, reserved + Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) next[pool] -= held[pool];
+    return next;
+  }
+
   /// Whether a waiting request fits now; the pool that binds, or else the first.
   Considered consider(std::uint32_t slot) const {
     auto const& live = table_[slot];
     WaitingView const view{live.request, live.length()};
-    Tokens const reserved = min(max(policy_.need(view), live.length()), live.request.prompt + live.request.max_new);
+    Tokens const reserved = reserved_for(live);
     PoolBlocks const needed = need(live, reserved);
     auto const say = [&](Outcome outcome, Reason reason, std::uint32_t pool) {
       Verdict verdict = at_pool(outcome, reason, table_.ticket(slot), pool, needed[pool]);

@@ -44,6 +44,7 @@ class LiveTable {
   }
 
   bool full() const { return free_.empty(); }
+  std::size_t free() const { return free_.size(); }
   Live& operator[](std::uint32_t slot) { return slots_[slot]; }
   Live const& operator[](std::uint32_t slot) const { return slots_[slot]; }
 

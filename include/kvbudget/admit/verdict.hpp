@@ -53,6 +53,9 @@ struct Verdict {
   Blocks limit{};
   char const* field{""};  // what is bad, where the request or the limits are; `needed` is then its value
 
+  /// What would let it in: so many blocks of the pool given back. None where blocks are not what it waits for.
+  constexpr Blocks short_by() const { return outcome == Outcome::queued ? needed + headroom - free : Blocks{}; }
+
   constexpr bool rejected() const { return outcome == Outcome::rejected; }
   constexpr bool queued() const { return outcome == Outcome::queued; }
   constexpr bool admitted() const { return outcome == Outcome::admitted; }
