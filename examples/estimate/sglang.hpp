@@ -71,7 +71,8 @@ inline kvbudget::sglang::Options sglang_options(SglangFlags const& flags, Questi
   return options;
 }
 
-/// By SGLang's own reading of a config.json; a GGUF file or a catalog model by what its layers keep.
+/// By SGLang's own reading of a config.json; a catalog model by what its layers keep and its architecture; a GGUF file by its layers
+/// alone, sliding ones as full attention, as SGLang takes an architecture that it has no pool for (R6).
 inline kvbudget::sglang::Model sglang_model(kvbudget::read::Model const& model, Tokens context, kvbudget::sglang::Options& options) {
   using namespace kvbudget;
   if (model.file.extension() == ".json") {
@@ -79,7 +80,9 @@ inline kvbudget::sglang::Model sglang_model(kvbudget::read::Model const& model, 
     options.draft_layers = read::sglang_draft_layers(found, options, nullptr);
     return found.model;
   }
-  auto const found = sglang::model_of(model.spec, {.context = context, .separate_sliding_pool = !options.disable_hybrid_swa_memory});
+  sglang::SpecFacts facts{.context = context};
+  if (!model.architecture.empty()) facts = read::sglang_facts(model.architecture, facts);
+  auto const found = sglang::model_of(model.spec, facts);
   require_good(found.complaints, {});
   if (options.kv_cache_dtype == sglang::CacheType::automatic) options.kv_cache_dtype = found.cache;
   return found.model;

@@ -48,31 +48,32 @@ struct Entry {
   std::string_view name{};
   CacheSpec spec{};
   Tokens context{};
+  std::string_view architecture{};  // its class, by which a runtime may decide
 };
 
 inline constexpr Entry entries[] = {
-    {"deepseek-v3", deepseek_v3, Tokens{163'840}},
-    {"deepseek-v3.2", deepseek_v3_2, Tokens{163'840}},
-    {"gemma-2-27b", gemma_2_27b, Tokens{8'192}},
-    {"gemma-3-27b", gemma_3_27b, Tokens{131'072}},
-    {"gpt-oss-120b", gpt_oss_120b, Tokens{131'072}},
-    {"llama-2-7b", llama_2_7b, Tokens{4'096}},
-    {"llama-3.1-8b", llama_3_1_8b, Tokens{131'072}},
-    {"llama-3.1-70b", llama_3_1_70b, Tokens{131'072}},
-    {"llama-3.1-405b", llama_3_1_405b, Tokens{131'072}},
-    {"llama-3.2-1b", llama_3_2_1b, Tokens{131'072}},
-    {"llama-3.2-3b", llama_3_2_3b, Tokens{131'072}},
-    {"llama-4-scout", llama_4_scout, Tokens{10'485'760}},
-    {"minimax-m2", minimax_m2, Tokens{196'608}},
-    {"mistral-7b-v0.1", mistral_7b_v0_1, Tokens{32'768}},
-    {"mistral-nemo", mistral_nemo, Tokens{131'072}},
-    {"mixtral-8x7b", mixtral_8x7b, Tokens{32'768}},
-    {"qwen2.5-7b", qwen2_5_7b, Tokens{32'768}},
-    {"qwen3-8b", qwen3_8b, Tokens{40'960}},
-    {"qwen3-14b", qwen3_14b, Tokens{40'960}},
-    {"qwen3-30b-a3b", qwen3_30b_a3b, Tokens{40'960}},
-    {"qwen3-32b", qwen3_32b, Tokens{40'960}},
-    {"qwen3-next-80b", qwen3_next_80b, Tokens{262'144}},
+    {"deepseek-v3", deepseek_v3, Tokens{163'840}, "DeepseekV3ForCausalLM"},
+    {"deepseek-v3.2", deepseek_v3_2, Tokens{163'840}, "DeepseekV32ForCausalLM"},
+    {"gemma-2-27b", gemma_2_27b, Tokens{8'192}, "Gemma2ForCausalLM"},
+    {"gemma-3-27b", gemma_3_27b, Tokens{131'072}, "Gemma3ForConditionalGeneration"},
+    {"gpt-oss-120b", gpt_oss_120b, Tokens{131'072}, "GptOssForCausalLM"},
+    {"llama-2-7b", llama_2_7b, Tokens{4'096}, "LlamaForCausalLM"},
+    {"llama-3.1-8b", llama_3_1_8b, Tokens{131'072}, "LlamaForCausalLM"},
+    {"llama-3.1-70b", llama_3_1_70b, Tokens{131'072}, "LlamaForCausalLM"},
+    {"llama-3.1-405b", llama_3_1_405b, Tokens{131'072}, "LlamaForCausalLM"},
+    {"llama-3.2-1b", llama_3_2_1b, Tokens{131'072}, "LlamaForCausalLM"},
+    {"llama-3.2-3b", llama_3_2_3b, Tokens{131'072}, "LlamaForCausalLM"},
+    {"llama-4-scout", llama_4_scout, Tokens{10'485'760}, "Llama4ForConditionalGeneration"},
+    {"minimax-m2", minimax_m2, Tokens{196'608}, "MiniMaxM2ForCausalLM"},
+    {"mistral-7b-v0.1", mistral_7b_v0_1, Tokens{32'768}, "MistralForCausalLM"},
+    {"mistral-nemo", mistral_nemo, Tokens{131'072}, "MistralForCausalLM"},
+    {"mixtral-8x7b", mixtral_8x7b, Tokens{32'768}, "MixtralForCausalLM"},
+    {"qwen2.5-7b", qwen2_5_7b, Tokens{32'768}, "Qwen2ForCausalLM"},
+    {"qwen3-8b", qwen3_8b, Tokens{40'960}, "Qwen3ForCausalLM"},
+    {"qwen3-14b", qwen3_14b, Tokens{40'960}, "Qwen3ForCausalLM"},
+    {"qwen3-30b-a3b", qwen3_30b_a3b, Tokens{40'960}, "Qwen3MoeForCausalLM"},
+    {"qwen3-32b", qwen3_32b, Tokens{40'960}, "Qwen3ForCausalLM"},
+    {"qwen3-next-80b", qwen3_next_80b, Tokens{262'144}, "Qwen3NextForCausalLM"},
 };
 
 /// The entry of a name; null where there is none.

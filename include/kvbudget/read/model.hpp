@@ -9,8 +9,9 @@ namespace kvbudget::inline v1::read {
 
 struct Model {
   CacheSpec spec{};
-  LayerList draft_layers{};  // MTP and NextN blocks: append them when speculative decoding is on
-  std::string source{};      // the model type, architecture and kind of file, in words
+  LayerList draft_layers{};    // MTP and NextN blocks: append them when speculative decoding is on
+  std::string source{};        // the model type, architecture and kind of file, in words
+  std::string architecture{};  // its class, of a catalog model
   std::optional<Tokens> context{};
   std::uint32_t attention_heads{};  // 0 where the source does not say
   std::string dtype{};              // of the cache, in words
@@ -86,7 +87,11 @@ inline Model model(std::string const& what, std::string const& dtype_name = "", 
     for (auto const& entry : catalog::entries) accepted += ", " + std::string{entry.name};
     auto const* entry = catalog::find(what);
     if (!entry) throw Error{{"", "the model", "\"" + what + "\"", accepted, "check the path, or choose one of the names"}};
-    Model model{.spec = entry->spec, .source = "catalog", .context = entry->context, .dtype = dtype_name.empty() ? "bfloat16" : dtype_name};
+    Model model{.spec = entry->spec,
+                .source = "catalog",
+                .architecture = std::string{entry->architecture},
+                .context = entry->context,
+                .dtype = dtype_name.empty() ? "bfloat16" : dtype_name};
     if (options.cache_dtype) model.spec.dtype = *options.cache_dtype;
     return model;
   }

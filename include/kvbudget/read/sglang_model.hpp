@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kvbudget/read/sglang_states.hpp>
+#include <kvbudget/size/sglang/from_spec.hpp>
 
 namespace kvbudget::inline v1::read {
 
@@ -230,6 +231,15 @@ inline SglangModel sglang_model(std::filesystem::path const& path, SglangReadOpt
 /// The same, with the refusal as a value.
 inline Result<SglangModel> try_sglang_model(std::filesystem::path const& path, SglangReadOptions const& options = {}) {
   return attempt([&] { return sglang_model(path, options); });
+}
+
+/// R6, R10. What SGLang makes of a model that is described, not read: `facts` for its architecture. One it has no row for slides in no
+/// pool of its own and has no states that it knows.
+inline sglang::SpecFacts sglang_facts(std::string_view architecture, sglang::SpecFacts facts) {
+  SglangArchitecture const& row = detail::sglang_row(architecture);
+  facts.separate_sliding_pool = row.sliding != SglangSliding::no;
+  facts.states_recognised = row.states != SglangStates::no;
+  return facts;
 }
 
 /// R26, R47. The layers that SGLang charges for a draft model: those of the draft that is named, else of the model itself where it
