@@ -48,7 +48,7 @@ TEST_CASE("the estimate says what SGLang would print") {
   REQUIRE(json["requests"] == 50);
   // A window has a pool of its own where SGLang gives the architecture one, and is full attention where it does not (R6).
   REQUIRE(has(estimate("gpt-oss-120b --runtime sglang --available 30GiB"), "Use sliding window memory pool."));
-  REQUIRE(json_of(estimate("gemma-3-27b --runtime sglang --available 30GiB --context 8192 --json"))["figures"]["bytes_per_token"] == 62 * 8'192 * 2);
+  REQUIRE(json_of(estimate("gemma-3-27b --runtime sglang --available 30GiB --context 8192 --json"))["figures"]["bytes_per_token"] == 62 * 8'192);
   Ran const slots = estimate("qwen3-next-80b --runtime sglang --tp 4 --available 30GiB");
   REQUIRE(has(slots, "Mamba Cache is allocated. max_mamba_cache_size: 789"));
   REQUIRE(has(slots, "pool states"));
