@@ -7,7 +7,7 @@
 
 namespace example {
 
-struct Compared {
+struct ComparedRuntime {
   std::string runtime, dtype;
   Bytes holds{}, reserves{}, padding{};  // of one request on one rank
   std::uint64_t requests{};
@@ -23,8 +23,8 @@ inline Bytes padding_of(kvbudget::CachePlan const& plan, Tokens length) {
   return sum;
 }
 
-inline Compared compared(Runtime const& runtime, std::string const& dtype, kvbudget::read::Model const& model, Question const& question) {
-  Compared row{.runtime = runtime.name, .dtype = dtype};
+inline ComparedRuntime compared(Runtime const& runtime, std::string const& dtype, kvbudget::read::Model const& model, Question const& question) {
+  ComparedRuntime row{.runtime = runtime.name, .dtype = dtype};
   try {
     Report const report = runtime.with_dtype(model, question, dtype);
     row.refusal = report.refusal;
@@ -40,8 +40,8 @@ inline Compared compared(Runtime const& runtime, std::string const& dtype, kvbud
   return row;
 }
 
-inline std::vector<Compared> compare_all(std::vector<Runtime> const& runtimes, kvbudget::read::Model const& model, Question const& question) {
-  std::vector<Compared> rows;
+inline std::vector<ComparedRuntime> compare_all(std::vector<Runtime> const& runtimes, kvbudget::read::Model const& model, Question const& question) {
+  std::vector<ComparedRuntime> rows;
   for (auto const& runtime : runtimes) {
     std::uint64_t first = 0;
     for (auto const& dtype : runtime.dtypes) {
@@ -71,7 +71,7 @@ inline std::vector<Replicated> replication(kvbudget::read::Model const& model, T
   return rows;
 }
 
-inline Json to_json(Compared const& row) {
+inline Json to_json(ComparedRuntime const& row) {
   if (!row.refusal.empty()) return {{"runtime", row.runtime}, {"dtype", row.dtype}, {"refusal", row.refusal}};
   return {{"runtime", row.runtime},
           {"dtype", row.dtype},
@@ -83,8 +83,8 @@ inline Json to_json(Compared const& row) {
 }
 
 /// One line for a runtime that refuses the model under every dtype.
-inline std::vector<Compared> without_repetition(std::vector<Compared> const& rows) {
-  std::vector<Compared> shown;
+inline std::vector<ComparedRuntime> without_repetition(std::vector<ComparedRuntime> const& rows) {
+  std::vector<ComparedRuntime> shown;
   for (auto const& row : rows) {
     if (!row.refusal.empty() && !shown.empty() && shown.back().runtime == row.runtime && shown.back().refusal == row.refusal)
       shown.back().dtype = "any";
@@ -94,7 +94,7 @@ inline std::vector<Compared> without_repetition(std::vector<Compared> const& row
   return shown;
 }
 
-inline void print(std::vector<Compared> const& rows) {
+inline void print(std::vector<ComparedRuntime> const& rows) {
   fmt::print("{:<13} {:<10} {:>12} {:>12} {:>12} {:>9}\n", "runtime", "dtype", "holds", "reserves", "padding", "requests");
   for (auto const& row : rows) {
     fmt::print("{:<13} {:<10} ", row.runtime, row.dtype);

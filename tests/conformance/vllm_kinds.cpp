@@ -160,7 +160,7 @@ void compare_hybrid_block(Json const& row, std::vector<vllm::RankLayers> const& 
     state = max(state, vllm::state_bytes(spec));
     if (attention.head_size == 0 && vllm::base_of(spec.kind) == vllm::BaseKind::full) attention = spec;
   }
-  Bytes const per_token = vllm::content_bytes(attention) * (attention.head_slots != 0 ? attention.head_slots : attention.kv_heads);
+  Bytes const per_token = vllm::token_bytes(attention);
   Tokens const told{row.at("config").value("block_size", std::uint64_t{16})};
   Tokens const align = max(max(told, Tokens{16}), Tokens{attention.kind == vllm::SpecKind::mla ? 128U : 16U});
   auto const mode = named(mamba_modes, row.at("resolved_mamba_cache_mode"));

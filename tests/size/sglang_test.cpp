@@ -1,6 +1,5 @@
 #include "catch.hpp"
-
-#include <kvbudget/size/sglang.hpp>
+#include "sglang_models.hpp"
 
 #include <random>
 #include <string>
@@ -22,18 +21,6 @@ constexpr LayerIds layers(std::uint32_t end, std::uint32_t every, bool wanted) {
   for (std::uint32_t i = 0; i < end; ++i)
     if (((i + 1) % every == 0) == wanted) ids.push_back(i);
   return ids;
-}
-
-constexpr Model attention(std::uint32_t count, std::uint32_t heads, std::uint32_t dim, Tokens context = {131'072}) {
-  return {.hidden_layers = count,
-          .attention_layers = count,
-          .total_kv_heads = heads,
-          .swa_total_kv_heads = heads,
-          .head_dim = dim,
-          .value_dim = dim,
-          .swa_head_dim = dim,
-          .swa_value_dim = dim,
-          .context = context};
 }
 
 constexpr Model llama_8b() { return attention(32, 8, 128); }

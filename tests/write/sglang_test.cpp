@@ -1,4 +1,5 @@
 #include "catch.hpp"
+#include "sglang_models.hpp"
 
 #include <kvbudget/write/sglang.hpp>
 
@@ -6,18 +7,6 @@ using namespace kvbudget;
 using namespace kvbudget::literals;
 
 namespace {
-
-sglang::Model attention(std::uint32_t layers, std::uint32_t heads, std::uint32_t dim) {
-  return {.hidden_layers = layers,
-          .attention_layers = layers,
-          .total_kv_heads = heads,
-          .swa_total_kv_heads = heads,
-          .head_dim = dim,
-          .value_dim = dim,
-          .swa_head_dim = dim,
-          .swa_value_dim = dim,
-          .context = {131'072}};
-}
 
 sglang::Model qwen38_27b() {
   sglang::Model m = attention(64, 4, 256);

@@ -366,10 +366,8 @@ class AdmissionController {
   /// Keeps what the next step takes: of this request, and of all of them together.
   void note_next(Live& live) {
     PoolBlocks next{};
-    bool const grows = live.state == LiveState::running && live.grown < live.request.max_new;
-    if (grows && at_end_of_room(live)) next = need(live, live.length() + Tokens{1});
+    if (live.state == LiveState::running && at_end_of_room(live)) next = beyond(live, live.length(), live.held);
     for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-      next[pool] -= live.held[pool];
       next_step_[pool] += next[pool];
       next_step_[pool] -= live.next_token[pool];
     }

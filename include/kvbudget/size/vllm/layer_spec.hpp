@@ -106,11 +106,13 @@ constexpr Bytes state_bytes(LayerSpec const& spec) {
   return sum;
 }
 
+/// A1, A5: a token in all its head slots.
+constexpr Bytes token_bytes(LayerSpec const& spec) { return content_bytes(spec) * (spec.head_slots != 0 ? spec.head_slots : spec.kv_heads); }
+
 /// A1, A9, A10: a page as it comes.
 constexpr Bytes unpadded_page(LayerSpec const& spec) {
   if (spec.kind == SpecKind::mamba) return state_bytes(spec);
-  std::uint64_t const slots = spec.head_slots != 0 ? spec.head_slots : spec.kv_heads;
-  return content_bytes(spec) * stored_tokens(spec) * slots;
+  return token_bytes(spec) * stored_tokens(spec);
 }
 
 /// A9: rounded up to the layer's alignment.

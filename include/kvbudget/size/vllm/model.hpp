@@ -91,7 +91,7 @@ constexpr LayerList with_indexers_everywhere(LayerList const& layers) {
 /// Bytes a token takes in the first layer that keeps every token; none where there is no such layer.
 constexpr Bytes attention_per_token(std::vector<LayerSpec> const& specs) {
   for (auto const& spec : specs)
-    if (base_of(spec.kind) == BaseKind::full) return content_bytes(spec) * (spec.head_slots != 0 ? spec.head_slots : spec.kv_heads);
+    if (base_of(spec.kind) == BaseKind::full) return token_bytes(spec);
   return {};
 }
 
@@ -161,10 +161,6 @@ constexpr Tokens raised_block(std::vector<LayerSpec> const& specs, Options const
   if (quantised.saturated() || unquantised == Bytes{}) return block;
   return max(block, mixed_precision_block(unquantised, quantised, options.kernel_block));
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// C0: chunks turn the hybrid manager off, unless they are allowed beside it, and always with drafts.
 constexpr bool chunks_disable_hybrid_manager(LayerList const& layers, Options const& options) {
