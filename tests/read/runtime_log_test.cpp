@@ -322,7 +322,7 @@ TEST_CASE("what the library prints as llama.cpp's lines is read back, a buffer f
 TEST_CASE("a known line that cannot be read is reported with its number, never skipped") {
   for (std::string const line :
        {"GPU KV cache size: many tokens", "GPU KV cache size: 12,34 tokens", "GPU KV cache size: 1,2345 tokens", "Available KV cache memory: 12.20 furlongs",
-        "Available KV cache memory: - GiB", "# GPU blocks: 507, # CPU blocks: x", "KV Cache is allocated. #tokens: none, K size: 1.00 GB, V size: 1.00 GB",
+        "Available KV cache memory: - GiB", "Available KV cache memory: 0.0001 KiB", "# GPU blocks: 507, # CPU blocks: x", "KV Cache is allocated. #tokens: none, K size: 1.00 GB, V size: 1.00 GB",
         "Number of tokens per block: 3.5", "max_total_num_tokens=10, max_running_requests=16, context_len=None"}) {
     INFO(line);
     auto const log = read::runtime_log_text("noise\n" + line + "\nnoise\n");

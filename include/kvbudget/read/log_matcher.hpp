@@ -88,7 +88,7 @@ constexpr void show_decimals(Number& number, std::uint64_t decimals) {
     if (number.of < of) number.part *= 10, number.of *= 10;
 }
 
-/// The whole numbers of 1/unit that print as `number`: within half of its last decimal.
+/// The whole numbers of 1/unit that print as `number`: within half of its last decimal. Unreadable where there is none ("0.0001 KiB").
 constexpr Outcome interval(Number const& number, std::uint64_t unit, Figure& figure) {
   std::uint64_t const whole = saturating_multiply(number.whole, unit);
   if (number.of == 1) {
@@ -101,6 +101,7 @@ constexpr Outcome interval(Number const& number, std::uint64_t unit, Figure& fig
     figure.low = borrows ? whole - unit / twice : saturating_add(whole, below * unit / twice + (below * unit % twice != 0));
     figure.high = saturating_add(whole, up);
   }
+  if (figure.low > figure.high) return Outcome::unreadable;
   return figure.high >= std::uint64_t{1} << 63 ? Outcome::too_large : Outcome::yes;
 }
 
