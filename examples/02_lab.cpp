@@ -143,7 +143,7 @@ Json run(Scenario const& scenario, kvbudget::Headroom headroom, bool scan_on) {
                                          .classes = static_cast<std::uint32_t>(scenario.classes.size()),
                                          .max_live = static_cast<std::uint32_t>(std::max<std::size_t>(scenario.requests.size(), 1))};
   example::require_good(check(limits), {{".capacity", "budget_tokens"}, {".classes", "classes"}});
-  kvbudget::AdmissionController gate{limits, kvbudget::policies::Plain{.order = {.scan_on = scan_on}}};
+  kvbudget::AdmissionController gate{limits, kvbudget::policies::Plain{.order = {.bypass = scan_on ? kvbudget::unbounded_bypass : kvbudget::Bypass{}}}};
 
   Json result{{"budget_tokens", scenario.budget}, {"admitted", Json::array()}, {"queued", Json::array()}, {"rejected", Json::array()}};
   std::vector<kvbudget::Ticket> tickets;

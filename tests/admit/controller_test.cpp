@@ -1,7 +1,7 @@
 #include "catch.hpp"
 
 #include <kvbudget/admit/policies/guaranteed_no_evict.hpp>
-#include <kvbudget/admit/policies/recommended.hpp>
+#include <kvbudget/admit/policies/plain.hpp>
 #include <kvbudget/admit/controller.hpp>
 
 #include <functional>
@@ -12,6 +12,8 @@ using namespace kvbudget;
 using namespace kvbudget::literals;
 
 namespace {
+
+using PlainGate = AdmissionController<policies::Plain>;
 
 enum class Kind { interactive, document };
 
@@ -25,12 +27,12 @@ std::vector<typename Gate::Lease> admit_all(Gate& gate) {
 Request ask(std::uint64_t prompt, std::uint64_t max_new = 0) { return {.prompt = {prompt}, .max_new = {max_new}}; }
 Request of_class(std::uint32_t index, std::uint64_t prompt) { return {.prompt = {prompt}, .request_class = index}; }
 
-constexpr policies::Plain scan_on{.order = {.scan_on = true}};
+constexpr policies::Plain scan_on{.order = {.bypass = unbounded_bypass}};
 
 }  // namespace
 
 TEST_CASE("a request larger than the pool is refused at submit and not queued, an equal one is accepted") {
-  AdmissionController gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   REQUIRE(gate.submit(ask(99)).queued());
   REQUIRE(gate.submit(ask(100)).queued());
   auto const verdict = gate.submit(ask(101));
@@ -55,7 +57,7 @@ TEST_CASE("what can never fit counts max_new, look-ahead and branches, rounded u
 }
 
 TEST_CASE("headroom rounds up, is kept free by admission, and is waived when nothing runs") {
-  AdmissionController gate{{.capacity = 8_blocks, .headroom = 5_percent, .footprint = paged(16_tokens)}};
+  PlainGate gate{{.capacity = 8_blocks, .headroom = 5_percent, .footprint = paged(16_tokens)}};
   REQUIRE(gate.pool().headroom == 1_blocks);
   gate.submit(ask(128));  // all 8 blocks: may start alone
   auto whole = gate.admit_next();
@@ -70,7 +72,7 @@ TEST_CASE("headroom rounds up, is kept free by admission, and is waived when not
 }
 
 TEST_CASE("the verdict names the headroom, the room or the head that keeps a request waiting, with the numbers") {
-  AdmissionController gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  PlainGate gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
   gate.submit(ask(50));
   auto const near = gate.submit(ask(45)).ticket;
   auto const far = gate.submit(ask(60)).ticket;
@@ -93,8 +95,8 @@ TEST_CASE("the verdict names the headroom, the room or the head that keeps a req
 
 TEST_CASE("strict order stops at the head that does not fit, scan-on starts a later one that does") {
   AdmissionLimits const limits{.capacity = 12'000_tokens};
-  AdmissionController strict{limits};
-  AdmissionController scanning{limits, scan_on};
+  PlainGate strict{limits};
+  PlainGate scanning{limits, scan_on};
   for (auto const tokens : {8'000, 5'000, 2'000, 1'500, 4'000}) {
     strict.submit(ask(std::uint64_t(tokens)));
     scanning.submit(ask(std::uint64_t(tokens)));
@@ -107,7 +109,7 @@ TEST_CASE("strict order stops at the head that does not fit, scan-on starts a la
 }
 
 TEST_CASE("a lease's end frees its room at once, however it ends") {
-  AdmissionController gate{{.capacity = 100_tokens, .classes = 2}};
+  PlainGate gate{{.capacity = 100_tokens, .classes = 2}};
   auto const give = [&] {
     gate.submit({.prompt = 100_tokens, .request_class = Kind::document});
     return gate.admit_next();
@@ -143,7 +145,7 @@ TEST_CASE("a lease's end frees its room at once, however it ends") {
 }
 
 TEST_CASE("a moved lease carries its right along") {
-  AdmissionController gate{{.capacity = 10_tokens}};
+  PlainGate gate{{.capacity = 10_tokens}};
   gate.submit(ask(5, 5));
   std::vector<decltype(gate)::Lease> leases;
   leases.push_back(gate.admit_next());
@@ -157,7 +159,7 @@ TEST_CASE("a moved lease carries its right along") {
 }
 
 TEST_CASE("growth takes a block when it crosses one, uses the headroom, and never passes prompt + max_new") {
-  AdmissionController gate{{.capacity = 4_blocks, .headroom = 1_blocks, .footprint = paged(16_tokens)}};
+  PlainGate gate{{.capacity = 4_blocks, .headroom = 1_blocks, .footprint = paged(16_tokens)}};
   gate.submit(ask(16, 48));
   gate.submit(ask(16, 16));
   auto leases = admit_all(gate);
@@ -177,7 +179,7 @@ TEST_CASE("growth takes a block when it crosses one, uses the headroom, and neve
 }
 
 TEST_CASE("growth past the room preempts the newest, which returns to the front with all it held as its next need") {
-  AdmissionController gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   gate.begin_step(1);
   gate.submit(ask(40, 50));
   gate.submit(ask(30, 50));
@@ -211,7 +213,7 @@ TEST_CASE("growth past the room preempts the newest, which returns to the front 
 }
 
 TEST_CASE("the asker is a victim like any other, and nobody else loses work for an asker that must yield itself") {
-  AdmissionController gate{{.capacity = 12_tokens}};
+  PlainGate gate{{.capacity = 12_tokens}};
   gate.submit(ask(5, 7));
   gate.submit(ask(4, 8));
   gate.submit(ask(3, 8));
@@ -241,7 +243,7 @@ TEST_CASE("the asker is a victim like any other, and nobody else loses work for 
 }
 
 TEST_CASE("a preempted request can be cancelled or finished, and its place is free") {
-  AdmissionController gate{{.capacity = 10_tokens, .max_live = 2}};
+  PlainGate gate{{.capacity = 10_tokens, .max_live = 2}};
   gate.submit(ask(5, 5));
   gate.submit(ask(5, 5));
   auto leases = admit_all(gate);
@@ -255,7 +257,7 @@ TEST_CASE("a preempted request can be cancelled or finished, and its place is fr
 }
 
 TEST_CASE("tickets of done requests are stale, also when their slot is used again") {
-  AdmissionController gate{{.capacity = 10_tokens, .max_live = 1}};
+  PlainGate gate{{.capacity = 10_tokens, .max_live = 1}};
   auto const first = gate.submit(ask(1)).ticket;
   gate.cancel(first);
   auto const second = gate.submit(ask(1)).ticket;
@@ -266,7 +268,7 @@ TEST_CASE("tickets of done requests are stale, also when their slot is used agai
 }
 
 TEST_CASE("look-ahead is held from the start and charged once") {
-  AdmissionController gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   gate.submit({.prompt = 10_tokens, .max_new = 5_tokens, .lookahead = 3_tokens});
   auto lease = gate.admit_next();
   REQUIRE(gate.pool().held == 13_blocks);
@@ -281,7 +283,7 @@ TEST_CASE("several pools: the one that binds is named, and a sequence slot is a 
                                .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}},
                                .more_pools = {{.capacity = 2_blocks, .name = "running requests"}}};
   REQUIRE(check(limits).empty());
-  AdmissionController gate{limits};
+  PlainGate gate{limits};
   for (int i = 0; i < 3; ++i) gate.submit(ask(16));
   auto leases = admit_all(gate);
   REQUIRE(leases.size() == 2);
@@ -298,7 +300,7 @@ TEST_CASE("several pools: the one that binds is named, and a sequence slot is a 
 }
 
 TEST_CASE("a windowed footprint stops growing past its window") {
-  AdmissionController gate{{.capacity = 200_blocks, .footprint = {.groups = {window_group(64_tokens, 16_tokens)}, .in_flight = 64_tokens}}};
+  PlainGate gate{{.capacity = 200_blocks, .footprint = {.groups = {window_group(64_tokens, 16_tokens)}, .in_flight = 64_tokens}}};
   REQUIRE(gate.submit(ask(100'000, 100'000)).queued());
   auto lease = gate.admit_next();
   REQUIRE(gate.pool().held == 9_blocks);
@@ -307,7 +309,7 @@ TEST_CASE("a windowed footprint stops growing past its window") {
 }
 
 TEST_CASE("waits are counted by step, and each request that waited once") {
-  AdmissionController gate{{.capacity = 10_tokens, .classes = 2}};
+  PlainGate gate{{.capacity = 10_tokens, .classes = 2}};
   gate.begin_step(1);
   gate.submit({.prompt = 10_tokens, .request_class = Kind::interactive});
   gate.submit({.prompt = 10_tokens, .request_class = Kind::document});
@@ -335,7 +337,7 @@ TEST_CASE("waits are counted by step, and each request that waited once") {
 }
 
 TEST_CASE("accounts are kept by the caller's own classes") {
-  AdmissionController gate{{.capacity = 1'000_tokens, .classes = 2}};
+  PlainGate gate{{.capacity = 1'000_tokens, .classes = 2}};
   gate.submit({.prompt = 100_tokens, .max_new = 10_tokens, .request_class = Kind::interactive});
   gate.submit({.prompt = 50_tokens, .max_new = 10_tokens, .request_class = Kind::interactive});
   gate.submit({.prompt = 800_tokens, .max_new = 10_tokens, .request_class = Kind::document});
@@ -357,14 +359,14 @@ TEST_CASE("accounts are kept by the caller's own classes") {
   REQUIRE(gate.held(Kind::interactive) == 160_blocks);
   REQUIRE(gate.held(Kind::document) == 800_blocks);
   leases.clear();
-  REQUIRE(interactive.peak_active_tokens == 160_tokens);
-  REQUIRE(interactive.peak_active_requests == 2);
+  REQUIRE(interactive.peak_active_tokens() == 160_tokens);
+  REQUIRE(interactive.peak_active_requests() == 2);
   REQUIRE(interactive.active_tokens == 0_tokens);
   REQUIRE(interactive.completed == 2);
 }
 
 TEST_CASE("bad requests are rejected with the field, and accounted for") {
-  AdmissionController gate{{.capacity = 100_tokens, .classes = 2}};
+  PlainGate gate{{.capacity = 100_tokens, .classes = 2}};
   auto const unknown = gate.submit({.prompt = 1_tokens, .request_class = 2});
   REQUIRE(unknown.reason == Reason::unknown_class);
   REQUIRE(std::string{unknown.field} == ".request_class");
@@ -399,7 +401,7 @@ TEST_CASE("bad limits are listed, and a controller built on them rejects everyth
       Case{{.capacity = 100_tokens, .more_pools = {{}, {}, {}, {}, {}, {}, {}, {}}}, ".more_pools"});
   REQUIRE_FALSE(check(bad.limits).empty());
   REQUIRE(std::string{check(bad.limits)[0].field} == bad.field);
-  AdmissionController gate{bad.limits};
+  PlainGate gate{bad.limits};
   auto const verdict = gate.submit(ask(1));
   REQUIRE(verdict.reason == Reason::bad_limits);
   REQUIRE(std::string{verdict.field} == bad.field);
@@ -411,7 +413,7 @@ TEST_CASE("bad limits are listed, and a controller built on them rejects everyth
 }
 
 TEST_CASE("the bound on live requests counts queued and running ones") {
-  AdmissionController gate{{.capacity = 10_tokens, .max_live = 2}};
+  PlainGate gate{{.capacity = 10_tokens, .max_live = 2}};
   gate.submit(ask(10));
   gate.submit(ask(10));
   auto leases = admit_all(gate);
@@ -544,21 +546,17 @@ struct OneToken {
 struct TwoForEach {
   Blocks operator()(HeadroomView const& pool) const { return Blocks{2} * pool.running; }
 };
-struct OneOfClass {
-  bool admits(WaitingView const&, ClassAccount const& account) const { return account.active_requests == 0; }
-};
-template <class Need = need::WholePrompt, class Headroom = headroom::AsGiven, class Limits = limits::None, class Victim = victim::Newest>
+template <class Need = need::WholePrompt, class Headroom = headroom::AsGiven, class Victim = victim::Newest>
 struct Composed {
   Need need{};
   Headroom headroom{};
   order::Arrival order{};
-  Limits limits{};
   Victim victim{};
 };
 }  // namespace
 
 TEST_CASE("a victim order of one's own decides who yields, and those stand in the queue in the order they were admitted in") {
-  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, limits::None, OldestYields>> gate{{.capacity = 15_tokens}};
+  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, OldestYields>> gate{{.capacity = 15_tokens}};
   for (int i = 0; i < 3; ++i) gate.submit(ask(5, 10));
   auto leases = admit_all(gate);
   REQUIRE(leases[2].grow(7_tokens).admitted());
@@ -662,7 +660,7 @@ TEST_CASE("who gives way: the least computed, the lowest class, or whose blocks 
 }
 
 TEST_CASE("a request whose deadline is past leaves at the next step, from the queue or from its lease, and gives its room back") {
-  AdmissionController<> gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   gate.begin_step(10);
   Request late = ask(60, 10);
   late.deadline = 12;
@@ -685,7 +683,7 @@ TEST_CASE("a request whose deadline is past leaves at the next step, from the qu
 }
 
 TEST_CASE("a group is given up together, wherever its requests are, and group 0 is no group") {
-  AdmissionController<> gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   Request one = ask(40);
   one.group = 7;
   gate.submit(one);
@@ -703,7 +701,7 @@ TEST_CASE("a group is given up together, wherever its requests are, and group 0 
 }
 
 TEST_CASE("a pool that shrinks below what is held says by how much, starts nothing, and lets growth take victims") {
-  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = Percent{10}}};
+  PlainGate gate{{.capacity = 100_tokens, .headroom = Percent{10}}};
   for (int i = 0; i < 3; ++i) gate.submit(ask(30, 10));
   gate.submit(ask(50, 20));
   gate.submit(ask(5, 0));
@@ -729,7 +727,7 @@ TEST_CASE("a pool that shrinks below what is held says by how much, starts nothi
 }
 
 TEST_CASE("a request that runs and can never fit any more is rejected when it is preempted, and does not block the queue") {
-  AdmissionController<> gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   gate.submit(ask(60, 30));
   auto leases = admit_all(gate);
   REQUIRE(gate.resize(50_tokens).empty());
@@ -742,18 +740,18 @@ TEST_CASE("a request that runs and can never fit any more is rejected when it is
 }
 
 TEST_CASE("a bad capacity changes nothing") {
-  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = 40_tokens}};
+  PlainGate gate{{.capacity = 100_tokens, .headroom = 40_tokens}};
   REQUIRE(std::string{gate.resize(0_tokens)[0].field} == ".capacity");
   REQUIRE(std::string{gate.resize(40_tokens)[0].field} == ".headroom");
   REQUIRE(std::string{gate.resize(10_tokens, 1)[0].field} == ".pool");
   REQUIRE(gate.pool().capacity == 100_blocks);
-  AdmissionController<> hybrid{{.capacity = 10_blocks, .footprint = {.groups = {full_group(4_tokens), fixed_group(1_blocks)}}}};
+  PlainGate hybrid{{.capacity = 10_blocks, .footprint = {.groups = {full_group(4_tokens), fixed_group(1_blocks)}}}};
   REQUIRE(std::string{hybrid.resize(10_tokens)[0].field} == ".capacity");
   REQUIRE(hybrid.resize(5_blocks).empty());
 }
 
 TEST_CASE("a controller that drains takes nothing new and finishes what it has") {
-  AdmissionController<> gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   gate.submit(ask(60));
   gate.submit(ask(60));
   auto leases = admit_all(gate);
@@ -771,9 +769,7 @@ TEST_CASE("a controller that drains takes nothing new and finishes what it has")
 }
 
 TEST_CASE("a class at its ceiling is passed by, in requests or in tokens, and under it is served as without one") {
-  using Limits = limits::Ceilings<2>;
-  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, Limits>> gate{{.capacity = 1'000_tokens, .classes = 3},
-                                                                                   {.limits = {{ClassLimit{.running = 2}, ClassLimit{.tokens = 100_tokens}}}}};
+  PlainGate gate{{.capacity = 1'000_tokens, .classes = 3, .class_limits = {{.running = 2}, {.tokens = 100_tokens}}}};
   for (int i = 0; i < 3; ++i) gate.submit(of_class(0, 10));
   for (int i = 0; i < 3; ++i) gate.submit(of_class(1, 45));
   for (int i = 0; i < 3; ++i) gate.submit(of_class(2, 10));  // no limit is said of it
@@ -789,9 +785,7 @@ TEST_CASE("a class at its ceiling is passed by, in requests or in tokens, and un
 }
 
 TEST_CASE("a class's full queue rejects at submit, in requests or in tokens") {
-  using Limits = limits::Ceilings<2>;
-  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, Limits>> gate{
-      {.capacity = 1'000_tokens, .classes = 2}, {.limits = {{ClassLimit{.queued = 1}, ClassLimit{.queued_tokens = 50_tokens}}}}};
+  PlainGate gate{{.capacity = 1'000_tokens, .classes = 2, .class_limits = {{.queued = 1}, {.queued_tokens = 50_tokens}}}};
   REQUIRE(gate.submit(of_class(0, 10)).queued());
   REQUIRE(gate.submit(of_class(0, 10)).reason == Reason::class_queue_full);
   REQUIRE(gate.submit(of_class(1, 50)).queued());
@@ -809,21 +803,21 @@ TEST_CASE("how many more of a shape fit is how many then start") {
     REQUIRE(leases.size() == more);
     return more;
   };
-  AdmissionController<> plain{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  PlainGate plain{{.capacity = 100_tokens, .headroom = 10_tokens}};
   REQUIRE(agrees(plain, ask(30, 10)) == 3);
-  AdmissionController<> alone{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  PlainGate alone{{.capacity = 100_tokens, .headroom = 10_tokens}};
   REQUIRE(agrees(alone, ask(95, 5)) == 1);  // waived
   AdmissionController<policies::Recommended> recommended{{.capacity = 100_blocks, .footprint = paged(16_tokens)}};
   REQUIRE(agrees(recommended, ask(64, 100)) == 19);  // 4 blocks each, 1 in the next step, 2 of headroom
   AdmissionController<policies::GuaranteedNoEvict> reserved{{.capacity = 100_blocks, .footprint = paged(16_tokens)}};
   REQUIRE(agrees(reserved, ask(64, 96)) == 10);
-  AdmissionController<> few{{.capacity = 100_tokens, .max_live = 2}};
+  PlainGate few{{.capacity = 100_tokens, .max_live = 2}};
   REQUIRE(few.more_of(ask(1)) == 2);
   REQUIRE(few.more_of(ask(101)) == 0);
 }
 
 TEST_CASE("a request that waits says by how much it is short") {
-  AdmissionController<> gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  PlainGate gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
   gate.submit(ask(60));
   auto const lease = gate.admit_next();
   auto const ticket = gate.submit(ask(50)).ticket;
@@ -839,7 +833,7 @@ TEST_CASE("a headroom of one's own sees how many run") {
 }
 
 TEST_CASE("a class at its limit is passed by, and stops nobody, even in strict order") {
-  AdmissionController<Composed<need::WholePrompt, headroom::AsGiven, OneOfClass>> gate{{.capacity = 100_tokens, .classes = 2}};
+  PlainGate gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{.running = 1}, {.running = 1}}}};
   gate.submit({.prompt = 5_tokens, .request_class = Kind::document});
   auto const held_back = gate.submit({.prompt = 5_tokens, .request_class = Kind::document}).ticket;
   gate.submit({.prompt = 5_tokens, .request_class = Kind::interactive});
@@ -859,7 +853,7 @@ TEST_CASE("growth says what it took, which pool was short, and how far it could 
   AdmissionLimits const limits{.capacity = 10_blocks,
                                .footprint = {.groups = {full_group(16_tokens), full_group(4_tokens, 1)}},
                                .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
-  AdmissionController gate{limits};
+  PlainGate gate{limits};
   gate.submit(ask(16, 20));
   gate.submit(ask(16, 20));
   auto leases = admit_all(gate);
@@ -883,7 +877,7 @@ TEST_CASE("growth says what it took, which pool was short, and how far it could 
 }
 
 TEST_CASE("past max_new does not hide that the asker was preempted") {
-  AdmissionController gate{{.capacity = 10_tokens}};
+  PlainGate gate{{.capacity = 10_tokens}};
   gate.submit(ask(5, 5));
   gate.submit(ask(5, 5));
   auto leases = admit_all(gate);
@@ -973,7 +967,7 @@ TEST_CASE("an observer may call the controller back from any event") {
 }
 
 TEST_CASE("a lone request is admitted without headroom and says so, and a running one shows what it holds") {
-  AdmissionController gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
+  PlainGate gate{{.capacity = 100_tokens, .headroom = 10_tokens}};
   auto const first = gate.submit(ask(95)).ticket;
   REQUIRE(gate.why(first).reason == Reason::in_queue);
   REQUIRE(gate.why(first).headroom == 0_blocks);
@@ -986,21 +980,21 @@ TEST_CASE("a lone request is admitted without headroom and says so, and a runnin
 }
 
 TEST_CASE("a request behind a fitting head is in the queue, not behind the head") {
-  AdmissionController gate{{.capacity = 100_tokens}};
+  PlainGate gate{{.capacity = 100_tokens}};
   gate.submit(ask(10));
   auto const second = gate.submit(ask(10)).ticket;
   REQUIRE(gate.why(second).reason == Reason::in_queue);
 }
 
 TEST_CASE("states alone hold no tokens, and a window no more than it keeps") {
-  AdmissionController states{{.capacity = 4_blocks, .footprint = {.groups = {fixed_group(1_blocks)}}}};
+  PlainGate states{{.capacity = 4_blocks, .footprint = {.groups = {fixed_group(1_blocks)}}}};
   states.submit(ask(100, 100));
   auto state = states.admit_next();
   REQUIRE(state.grow(100_tokens).reason == Reason::grown);
   REQUIRE(states.account(0).tokens_held == 0_tokens);
   REQUIRE(states.account(0).active_tokens == 200_tokens);
   REQUIRE(states.pool().held == 1_blocks);
-  AdmissionController window{{.capacity = 20_blocks, .footprint = {.groups = {window_group(64_tokens, 16_tokens)}, .in_flight = 64_tokens}}};
+  PlainGate window{{.capacity = 20_blocks, .footprint = {.groups = {window_group(64_tokens, 16_tokens)}, .in_flight = 64_tokens}}};
   window.submit(ask(100'000));
   auto const lease = window.admit_next();
   REQUIRE(window.account(0).tokens_held == 144_tokens);
@@ -1008,7 +1002,7 @@ TEST_CASE("states alone hold no tokens, and a window no more than it keeps") {
 }
 
 TEST_CASE("a lease keeps its class and tag when it moves, and after it ends") {
-  AdmissionController gate{{.capacity = 10_tokens, .classes = 2}};
+  PlainGate gate{{.capacity = 10_tokens, .classes = 2}};
   gate.submit({.prompt = 5_tokens, .request_class = Kind::document, .tag = 77});
   decltype(gate)::Lease lease;
   lease = gate.admit_next();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kvbudget/admit/controller.hpp>
+#include <kvbudget/admit/policies/plain.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -226,7 +227,8 @@ class Model {
   void preempt(std::vector<Item>::iterator it) {
     ++accounts_[it->group].preempted;
     it->lost = it->cached();
-    queue.push_front(*it);
+    auto const before = [&](Item const& other) { return other.lost > 0 && other.id < it->id; };
+    queue.insert(std::find_if_not(queue.begin(), queue.end(), before), *it);
     running.erase(it);
     yielding_ = true;
   }

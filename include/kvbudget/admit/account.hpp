@@ -20,19 +20,25 @@ struct ClassAccount {
   std::uint64_t completed{};
   std::uint64_t cancelled{};
   std::uint64_t expired{};
-  std::uint64_t preempted{};           // times, not requests
+  std::uint64_t preempted{};           // times, not requests: as a victim
+  std::uint64_t preempted_for{};       // times others, or it itself, gave way for one of its requests to grow
   std::uint64_t wasted_token_steps{};  // tokens held x steps, by requests that were later cancelled or expired
+  Tokens useful_tokens{};              // computed for the first time: prompts, less what was found cached, and what was generated
+  Tokens found_tokens{};               // of prompts, found cached at a first start
   Tokens recomputed_tokens{};          // cached before, lost to a preemption, computed again
+  Blocks evicted_blocks{};             // of pool 0, kept as cache at a preemption, taken by others before the request started again
+  Blocks moved_blocks{};               // of pool 0, moved to the host at a preemption and back
 
   // gauges
   std::uint64_t queued_requests{};
   Tokens queued_tokens{};  // they need at their next start: prompt, and what was grown before a preemption
   std::uint64_t active_requests{};
   Tokens active_tokens{};  // cached tokens of the admitted requests
+  Tokens to_compute{};     // of them, known and not computed yet; requests that run step by step
   Tokens tokens_held{};    // the room they hold: look-ahead and the rest of last blocks too, and of a window what it keeps
-  std::uint64_t peak_active_requests{};
-  Tokens peak_active_tokens{};
-  Tokens peak_tokens_held{};
+  std::uint64_t past_active_requests{};  // the peaks of these gauges, as last marked
+  Tokens past_active_tokens{};
+  Tokens past_tokens_held{};
 
   constexpr std::uint64_t rejected_for(Reason reason) const { return rejected[static_cast<std::size_t>(reason)]; }
   constexpr std::uint64_t rejected_in_all() const {
@@ -43,11 +49,20 @@ struct ClassAccount {
   /// Cached tokens per admitted request, now; rounded down.
   constexpr Tokens tokens_per_request() const { return active_requests == 0 ? Tokens{} : Tokens{active_tokens.count / active_requests}; }
 
-  /// Raises the peaks to the gauges.
+  /// The thrash ratio: tokens computed again, per million computed for the first time; rounded down.
+  constexpr std::uint64_t recomputed_per_million() const {
+    return useful_tokens == Tokens{} ? 0 : saturating_multiply(recomputed_tokens.count, 1'000'000) / useful_tokens.count;
+  }
+
+  constexpr std::uint64_t peak_active_requests() const { return past_active_requests > active_requests ? past_active_requests : active_requests; }
+  constexpr Tokens peak_active_tokens() const { return max(past_active_tokens, active_tokens); }
+  constexpr Tokens peak_tokens_held() const { return max(past_tokens_held, tokens_held); }
+
+  /// Before a gauge falls: its peak is not forgotten.
   constexpr void mark_peaks() {
-    peak_active_requests = active_requests > peak_active_requests ? active_requests : peak_active_requests;
-    peak_active_tokens = max(peak_active_tokens, active_tokens);
-    peak_tokens_held = max(peak_tokens_held, tokens_held);
+    past_active_requests = peak_active_requests();
+    past_active_tokens = peak_active_tokens();
+    past_tokens_held = peak_tokens_held();
   }
 };
 

@@ -1,29 +1,32 @@
-// Who may start now, who waits, who can never fit, and who gives way: queue + ledger + policy.
+// Who may start now, who waits, who can never fit, and who gives way: state + planner, by a policy.
 //
 //   submit      queues a request or rejects it; starts nothing. Rejected iff prompt + max_new (look-ahead and branches
 //               counted, rounded up to blocks) exceeds the capacity: equal is accepted.
-//   admit_next  the only way in: the next request whose need + headroom <= free. Headroom is waived when nothing runs, so
-//               the head of the queue always starts then.
+//   plan        what the next step does, decided and not yet done; commit does it. Two ways in, and this is the one for schedulers.
+//   admit_next  the other way: a plan of one start, committed at once. The next request whose need + headroom <= free. Headroom is
+//               waived when nothing runs, so the head of the queue always starts then.
 //   grow        through the lease: holds the tokens, or the lease has ended. Where the room runs out, leases are preempted in
 //               the policy's order until there is enough for the asker; where it is the asker's turn, only the asker is. A
 //               preempted request returns to the front of the queue, and nothing starts before the next begin_step.
-//   release     a lease ends, or cancel(ticket) in any state: the room is free at once.
+//   release     a lease ends, or cancel(ticket) in any state: the room is free at once, or, with steps in flight, once they retire.
 // What the policy's need asks for is reserved from the start: at least the known tokens, at most prompt + max_new.
-// Time is an argument; equal calls give equal decisions. After construction nothing is allocated.
+// Time is an argument; equal calls give equal decisions. After construction nothing is allocated, but for plans of the caller's own.
 #pragma once
 
-#include <kvbudget/admit/account.hpp>
 #include <kvbudget/admit/lease.hpp>
-#include <kvbudget/admit/live.hpp>
 #include <kvbudget/admit/observer.hpp>
-#include <kvbudget/admit/policies/plain.hpp>
+#include <kvbudget/admit/planner.hpp>
+#include <kvbudget/admit/policies/recommended.hpp>
 
 namespace kvbudget::inline v1 {
 
-template <AdmissionPolicy Policy = policies::Plain, BlockSource Source = Counter, EventObserver Observer = Silent>
+template <AdmissionPolicy Policy = policies::Recommended, BlockSource Source = Counter, EventObserver Observer = Silent>
 class AdmissionController {
+  using State = AdmissionState<Policy, Source>;
+
  public:
   using Lease = kvbudget::Lease<AdmissionController>;
+  using StepPlan = typename State::Plan;
 
   explicit AdmissionController(AdmissionLimits const& limits, Policy policy = {}, Observer observer = {}) requires std::constructible_from<Source, Blocks>
       : AdmissionController{limits, std::move(policy), std::move(observer), check(limits),
@@ -36,9 +39,14 @@ class AdmissionController {
 
   /// Outlives its leases. Those that are left are a defect of the caller's; they end here.
   ~AdmissionController() {
-    assert(running_.empty() && "a lease outlives its controller");
+    bool left = false;
     for (auto* lease : leases_)
-      if (lease) lease->gate_ = nullptr;
+      if (lease) {
+        lease->gate_ = nullptr;
+        left = true;
+      }
+    assert(!left && "a lease outlives its controller");
+    (void)left;
   }
   AdmissionController(AdmissionController&&) = delete;
 
@@ -47,83 +55,130 @@ class AdmissionController {
 
   /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure. Requests whose deadline is past leave.
   void begin_step(std::uint64_t now) {
-    if (step_begun_) end_pass();
-    now_ = now;
-    ++steps_;
-    step_begun_ = true;
-    pass_ended_ = false;
-    yielding_ = false;
-    observer_.on({.kind = EventKind::step_begun, .now = now_});
-    if (now_ > earliest_deadline_) reap();
+    state_.begin_step(now);
+    note({.kind = EventKind::step_begun, .now = now});
+    if (now > earliest_deadline_) reap();
+    tell();
   }
 
-  /// Queues the request under verdict.ticket, or rejects it with the reason.
-  Verdict submit(Request const& request) {
-    ClassAccount& account = account_of(request.request_class);
+  /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length.
+  Verdict submit(Request request) {
+    if (request.prompt < state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
+    ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
     Verdict verdict = screen(request);
     if (verdict.rejected()) {
       ++account.rejected[static_cast<std::size_t>(verdict.reason)];
-      tell(EventKind::rejected, request, verdict, {}, {});
-      return verdict;
+    } else {
+      verdict.ticket = state_.table.ticket(state_.enqueue(request));
+      if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
     }
-    std::uint32_t const slot = table_.acquire(request);
-    verdict.ticket = table_.ticket(slot);
-    queue_.push_back(table_, slot);
-    enqueued(slot);
-    if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
-    tell(EventKind::submitted, request, verdict, {}, {});
+    note(verdict.rejected() ? EventKind::rejected : EventKind::submitted, request, verdict, {}, {});
+    tell();
     return verdict;
   }
 
+  /// Blocks of a waiting request's prompt that are found in the cache, as of now. False where it does not wait.
+  bool found(Ticket ticket, Hits const& hits, std::uint32_t pool = 0) {
+    if (!state_.table.valid(ticket) || !state_.table[ticket.slot].queued() || pool >= pools()) return false;
+    state_.found(ticket.slot, hits, pool);
+    return true;
+  }
+
+  // ---- two ways in: plans of a step ----
+
+  /// What the next step does. Every running request computes what it knows, by chunks, in order of admission; those whose room runs out take
+  /// victims or give way; then, if nobody was preempted in this step, requests start. The first form allocates.
+  StepPlan plan(Step const& step = {}) const {
+    StepPlan plan;
+    this->plan(step, plan);
+    return plan;
+  }
+  void plan(Step const& step, StepPlan& plan) const {
+    Planner<State> planner{state_, plan, step};
+    if constexpr (requires { state_.policy.plan(planner); }) {
+      state_.policy.plan(planner);
+    } else {
+      planner.run_on();
+      while (planner.admit_next()) {}
+    }
+    planner.finish();
+    plan.of_whole_step = true;
+  }
+
+  /// Does what the plan says, all of it. False, and nothing is done, when something has changed since it was made.
+  bool commit(StepPlan const& plan) {
+    if (plan.version != state_.version || !complaints_.empty()) return false;
+    carry_out(plan);
+    state_.end_pass();
+    tell();
+    return true;
+  }
+
+  /// More tokens than the one that each step is taken to generate, which the next step has to compute: accepted drafts.
+  bool generated(Ticket ticket, Tokens more) {
+    if (!state_.table.valid(ticket) || !state_.table[ticket.slot].step_by_step) return false;
+    state_.generate(ticket.slot, more);
+    return true;
+  }
+
+  // ---- two ways in: leases ----
+
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
-    for (std::uint32_t slot = yielding_ ? no_slot : queue_.front(); slot != no_slot; slot = table_[slot].next) {
-      Considered const considered = consider(slot);
-      if (considered.verdict.admitted() && start(slot, considered)) {
-        Request const& request = table_[slot].request;
-        Lease lease{*this, table_.ticket(slot), request};
-        tell(EventKind::admitted, request, considered.verdict, {}, table_[slot].cached());
-        return lease;
-      }
-      if (considered.verdict.reason != Reason::class_limit && policy_.order.stops_at(considered.verdict)) break;
+    Planner<State> planner{state_, scratch_, {}};
+    bool const some = planner.admit_next();
+    planner.finish();
+    if (!some || !carry_out(scratch_)) {
+      state_.end_pass();
+      return {};
     }
-    end_pass();
-    return {};
+    Lease lease{*this, scratch_.admit.front().ticket(), state_.table[scratch_.admit.front().ticket().slot]};
+    tell();
+    return lease;
   }
+
+  /// A lease of a request that runs and has none: one that a plan has started.
+  Lease lease(Ticket ticket) {
+    if (!state_.table.valid(ticket) || !state_.table[ticket.slot].in_flight() || leases_[ticket.slot]) return {};
+    return Lease{*this, ticket, state_.table[ticket.slot]};
+  }
+
+  // ---- asking ----
+
+  // Not from two threads at once, const as they are: they share what they work with.
 
   /// Why a request is where it is, and the numbers behind it; as of now.
   Verdict why(Ticket ticket) const {
-    if (!table_.valid(ticket)) return {.reason = Reason::unknown_ticket, .ticket = ticket};
-    auto const& live = table_[ticket.slot];
-    if (live.state == LiveState::running) return at_pool(Outcome::admitted, Reason::running, ticket, 0, live.held[0]);
-    Verdict verdict = consider(ticket.slot).verdict;
+    if (!state_.table.valid(ticket)) return {.reason = Reason::unknown_ticket, .ticket = ticket};
+    Planner<State> planner{state_, asked_, {}};
+    Live const& live = state_.table[ticket.slot];
+    if (live.in_flight()) {
+      Reason const reason = live.state == LiveState::arriving ? Reason::arriving : live.state == LiveState::held ? Reason::held : Reason::running;
+      return planner.at_pool(Outcome::admitted, reason, ticket.slot, 0, live.held[0]);
+    }
+    Verdict verdict = planner.consider(ticket.slot).verdict;
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
-    verdict.reason = yielding_ ? Reason::yielding : blocked(ticket.slot) ? Reason::behind_head : Reason::in_queue;
+    verdict.reason = state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
     return verdict;
   }
 
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
   std::uint64_t more_of(Request const& request) const {
-    if (yielding_ || screen(request).rejected()) return 0;
+    if (state_.yielding || screen(request).rejected()) return 0;
+    Planner<State> planner{state_, asked_, {}};
     Live const shape{.request = request};
-    Tokens const reserved = reserved_for(shape);
-    PoolBlocks const needed = need(shape, reserved), next = beyond(shape, reserved, needed);
-    ClassAccount account = this->account(request.request_class);
     std::uint64_t more = 0;
-    for (PoolBlocks taken{}; more < table_.free() && policy_.limits.admits({request, request.prompt}, account); ++more) {
-      for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-        HeadroomView const view{ledger_.headroom(pool), ledger_.capacity(pool), static_cast<std::uint32_t>(running_.size() + more),
-                                next_step_[pool] + next[pool] * more};
-        if (taken[pool] + needed[pool] + policy_.headroom(view) > ledger_.available(pool)) return more;
-        taken[pool] += needed[pool];
-      }
-      ++account.active_requests;
-      account.active_tokens += shape.cached();
+    for (; more < state_.table.free(); ++more) {
+      auto const considered = planner.consider(shape, no_slot);
+      if (!considered.verdict.admitted()) break;
+      planner.take(shape, considered);
     }
     return more;
   }
+
+  // ---- leaving ----
 
   /// The request is given up, wherever it is. False for a stale ticket.
   bool cancel(Ticket ticket) { return leave(ticket, EventKind::cancelled); }
@@ -136,39 +191,54 @@ class AdmissionController {
   /// The request is complete, wherever it is. False for a stale ticket.
   bool finish(Ticket ticket) { return leave(ticket, EventKind::completed); }
 
+  /// The cache of an arriving request is here: it runs.
+  bool arrived(Ticket ticket) { return become(ticket, LiveState::arriving, LiveState::running); }
+
+  /// The request is complete, and its cache is being sent: it holds its room until finish() or cancel(), and gives way to nobody.
+  bool hold(Ticket ticket) { return become(ticket, LiveState::running, LiveState::held); }
+
+  /// No step up to `step`, as begin_step was told, writes any more: what requests gave back until then is free.
+  void retire(std::uint64_t step) { state_.retire(step); }
+
   /// Another capacity of a pool. Below what is held the pool is overcommitted by a stated number: nothing starts, and growth takes
   /// victims. What is queued and can never fit any more is rejected, again when a capacity returns it is accepted. Complaints, and
   /// no change, where the capacity would be bad.
   Complaints resize(Budget capacity, std::uint32_t pool = 0) requires ResizableSource<Source> {
     if (Complaints const complaints = check_resize(capacity, pool); !complaints.empty()) return complaints;
-    ledger_.resize(pool, capacity.blocks(ledger_.block(pool)));
+    state_.ledger.resize(pool, capacity.blocks(state_.ledger.block(pool)));
+    ++state_.version;
     resized_ = true;
     reject_impossible();
+    tell();
     return {};
   }
 
   /// Nothing new is taken from now on; what is queued and what runs goes on. reopen() ends it.
   void drain() { draining_ = true; }
   void reopen() { draining_ = false; }
-  bool drained() const { return queue_.empty() && running_.empty(); }
+  bool drained() const { return state_.lanes.empty() && state_.running.empty(); }
 
-  std::uint64_t now() const { return now_; }
-  std::uint32_t queued() const { return queue_.size(); }
-  std::uint32_t running() const { return running_.size(); }
-  std::uint32_t classes() const { return static_cast<std::uint32_t>(accounts_.size()) - 1; }
-  std::uint32_t pools() const { return ledger_.pools(); }
-  PoolView pool(std::uint32_t i = 0) const { return i < ledger_.pools() ? ledger_.view(i) : PoolView{}; }
-  bool balanced() const { return ledger_.balanced(); }
+  std::uint64_t now() const { return state_.now; }
+  std::uint32_t queued() const { return state_.lanes.size(); }
+  /// Requests in flight: running, arriving and held.
+  std::uint32_t running() const { return state_.running.size(); }
+  std::uint32_t classes() const { return state_.classes(); }
+  std::uint32_t pools() const { return state_.ledger.pools(); }
+  PoolView pool(std::uint32_t i = 0) const { return i < pools() ? state_.ledger.view(i) : PoolView{}; }
+  bool balanced() const { return state_.ledger.balanced(); }
   /// Blocks of a pool that the next token of all running requests takes.
-  Blocks next_step(std::uint32_t pool = 0) const { return pool < max_pools ? next_step_[pool] : Blocks{}; }
-  Policy const& policy() const { return policy_; }
+  Blocks next_step(std::uint32_t pool = 0) const { return pool < max_pools ? state_.next_step[pool] : Blocks{}; }
+  /// What a tenant was served so far, in the order's virtual tokens.
+  std::uint64_t served(std::uint32_t tenant) const { return tenant < state_.limits.tenants ? state_.served(tenant) : 0; }
+  Policy const& policy() const { return state_.policy; }
+  typename State::Memory const& memory() const { return state_.memory; }
   Observer& observer() { return observer_; }
 
   /// A class's account. Requests of unknown classes share one, which a class out of range names.
-  ClassAccount const& account(RequestClass request_class) const { return accounts_[account_index(request_class)]; }
+  ClassAccount const& account(RequestClass request_class) const { return state_.account(request_class); }
   /// Blocks a class holds of a pool.
   Blocks held(RequestClass request_class, std::uint32_t pool = 0) const {
-    return request_class.index < classes() && pool < ledger_.pools() ? ledger_.held(pool, request_class) : Blocks{};
+    return request_class.index < classes() && pool < pools() ? state_.ledger.held(pool, request_class) : Blocks{};
   }
 
  private:
@@ -177,16 +247,19 @@ class AdmissionController {
   template <class Make>
   AdmissionController(AdmissionLimits const& limits, Policy policy, Observer observer, Complaints const& complaints, Make make)
       : complaints_{complaints},
-        policy_{std::move(policy)},
         observer_{std::move(observer)},
-        footprint_{limits.resolved_footprint()},
-        ledger_{complaints.empty() ? Ledger<Source>{limits, make} : Ledger<Source>{}},
-        table_{complaints.empty() ? limits.max_live : 0},
-        leases_(complaints.empty() ? limits.max_live : 0),
-        accounts_((complaints.empty() ? limits.classes : 0) + std::size_t{1}),
-        fresh_(accounts_.size()) {
-    victims_.reserve(leases_.size());
+        state_{limits, std::move(policy), complaints.empty(), make},
+        leases_(state_.table.size()) {
+    Planner<State>::fit(scratch_, state_);
+    Planner<State>::fit(asked_, state_);
+    scratch_.preempt.reserve(leases_.size());
+    scratch_.wait.reserve(leases_.size());
+    scratch_.grow.reserve(1);
+    scratch_.admit.reserve(1);
+    if constexpr (told) events_.reserve(3 * leases_.size() + 16);
   }
+
+  static constexpr bool told = !std::same_as<Observer, Silent>;
 
   static Complaints check_sources(AdmissionLimits const& limits, std::size_t sources) {
     Complaints complaints = check(limits);
@@ -195,63 +268,75 @@ class AdmissionController {
     return complaints;
   }
 
-  // ---- decisions ----
-
-  struct Considered {
-    Verdict verdict{};
-    PoolBlocks needed{};
-    Tokens reserved{};
-  };
-
-  Verdict at_pool(Outcome outcome, Reason reason, Ticket ticket, std::uint32_t pool, Blocks needed) const {
-    return {.outcome = outcome,
-            .reason = reason,
-            .ticket = ticket,
-            .pool = pool,
-            .pool_name = ledger_.name(pool),
-            .block = ledger_.block(pool),
-            .needed = needed,
-            .free = ledger_.available(pool),
-            .limit = ledger_.capacity(pool)};
-  }
+  // ---- what can never be ----
 
   /// What can be said of a request before it is queued: all that makes it impossible for ever, and a full queue.
   Verdict screen(Request const& request) const {
     auto const reject = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
       return Verdict{.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
     };
+    AdmissionLimits const& limits = state_.limits;
     if (!complaints_.empty()) return reject(Reason::bad_limits, complaints_[0].field, complaints_[0].value, 0);
     if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
     if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt", 0, 0);
+    if (request.prompt > limits.max_length) return reject(Reason::bad_request, ".prompt", request.prompt.count, limits.max_length.count);
     if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
+    if (request.tenant >= limits.tenants) return reject(Reason::bad_request, ".tenant", request.tenant, limits.tenants);
     if (draining_) return reject(Reason::draining, "", 0, 0);
-    Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
-    if (auto const pool = impossible_in(request); pool != no_slot)
-      return at_pool(Outcome::rejected, Reason::exceeds_capacity, {}, pool, footprint_.most(pool, whole));
-    if (request.deadline < now_) return reject(Reason::expired, ".deadline", request.deadline, now_);
-    if constexpr (BoundsQueues<decltype(policy_.limits)>) {
-      ClassAccount const& of = account(request.request_class);
-      if (!policy_.limits.queues(request, of)) return reject(Reason::class_queue_full, ".request_class", request.request_class.index, 0);
+    if (Verdict const never = impossible(request); never.rejected()) return never;
+    if (request.deadline < state_.now) return reject(Reason::expired, ".deadline", request.deadline, state_.now);
+    if (request.request_class.index < limits.class_limits.size()) {
+      ClassLimit const& limit = limits.class_limits[request.request_class.index];
+      ClassAccount const& of = state_.account(request.request_class);
+      if (of.queued_requests >= limit.queued) return reject(Reason::class_queue_full, ".queued", of.queued_requests + 1, limit.queued);
+      if (of.queued_tokens + request.prompt > limit.queued_tokens)
+        return reject(Reason::class_queue_full, ".queued_tokens", (of.queued_tokens + request.prompt).count, limit.queued_tokens.count);
     }
-    if (table_.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
-    return at_pool(Outcome::queued, Reason::in_queue, {}, 0, footprint_.most(0, whole));
+    if (state_.table.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
+    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.footprint.most(0, whole(request)));
   }
 
-  /// The first pool that could not hold the whole request even if it were alone; no_slot when all could.
-  std::uint32_t impossible_in(Request const& request) const {
-    Sequences const whole = Live{.request = request}.sequences(request.prompt + request.max_new);
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool)
-      if (footprint_.most(pool, whole) > ledger_.capacity(pool)) return pool;
-    return no_slot;
+  static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
+
+  Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t pool, Blocks needed) const {
+    auto const& ledger = state_.ledger;
+    return {.outcome = outcome,
+            .reason = reason,
+            .pool = pool,
+            .pool_name = ledger.name(pool),
+            .block = ledger.block(pool),
+            .needed = needed,
+            .free = ledger.available(pool),
+            .limit = ledger.capacity(pool)};
+  }
+
+  /// Rejected where the whole request could not be served even if it were alone; else queued.
+  Verdict impossible(Request const& request) const {
+    Sequences const all = whole(request);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (Blocks const needed = state_.footprint.most(pool, all); needed > state_.ledger.capacity(pool))
+        return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
+    auto const more_than = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
+      return Verdict{.outcome = value > limit ? Outcome::rejected : Outcome::queued, .reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+    };
+    Verdict verdict = more_than(Reason::exceeds_capacity, ".max_running", request.branches, state_.limits.max_running);
+    if (!verdict.rejected() && request.request_class.index < state_.limits.class_limits.size())
+      verdict = more_than(Reason::exceeds_class, ".tokens", (request.prompt + request.max_new * request.branches).count,
+                          state_.limits.class_limits[request.request_class.index].tokens.count);
+    if (!verdict.rejected() && state_.limits.whole_prompts)
+      verdict = more_than(Reason::exceeds_step, ".tokens_per_step", (request.prompt + request.max_new).count,
+                          min(state_.limits.tokens_per_step, state_.limits.chunk).count);
+    return verdict;
   }
 
   Complaints check_resize(Budget capacity, std::uint32_t pool) const {
     if (!complaints_.empty()) return complaints_;
-    if (pool >= ledger_.pools()) return {{".pool", pool, "one of the limits' pools", "number the pools from 0"}};
-    Tokens const block = ledger_.block(pool);
+    if (pool >= pools()) return {{".pool", pool, "one of the limits' pools", "number the pools from 0"}};
+    auto const& ledger = state_.ledger;
+    Tokens const block = ledger.block(pool);
     if (capacity.in_tokens && block == Tokens{})
       return {{".capacity", capacity.count, "blocks, where several groups or a fixed one share the pool", "give the capacity in blocks", pool}};
-    Blocks const blocks = capacity.blocks(block), headroom = ledger_.limits(pool).headroom.blocks(block, blocks);
+    Blocks const blocks = capacity.blocks(block), headroom = ledger.limits(pool).headroom.blocks(block, blocks);
     if (blocks == Blocks{} || blocks.saturated()) return {{".capacity", capacity.count, "one block or more", "drain() takes nothing new instead", pool}};
     if (headroom >= blocks) return {{".headroom", headroom.count, "less than the capacity", "give a larger capacity, or limits with less headroom", pool}};
     return {};
@@ -259,229 +344,96 @@ class AdmissionController {
 
   /// After a pool has shrunk: whoever is queued and can never fit any more.
   void reject_impossible() {
-    for (std::uint32_t slot = queue_.front(); slot != no_slot;) {
-      Request const request = table_[slot].request;
-      Ticket const ticket = table_.ticket(slot);
-      std::uint32_t const pool = impossible_in(request);
-      std::uint32_t const next = table_[slot].next;
-      if (pool == no_slot) {
-        slot = next;
-        continue;
-      }
-      queue_.remove(table_, slot);
-      dequeued(slot);
-      table_.release(slot);
-      ++account_of(request.request_class).rejected[static_cast<std::size_t>(Reason::exceeds_capacity)];
-      tell(EventKind::rejected, request, {.reason = Reason::exceeds_capacity, .ticket = ticket, .pool = pool}, {}, {});
-      slot = queue_.front();  // an observer may have changed the queue
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot) {
+      Live const& live = state_.table[slot];
+      if (!live.queued()) continue;
+      Verdict verdict = impossible(live.request);
+      if (!verdict.rejected()) continue;
+      verdict.ticket = state_.table.ticket(slot);
+      note(EventKind::rejected, live.request, verdict, {}, {});
+      state_.refuse(slot, verdict.reason);
     }
   }
 
-  PoolBlocks need(Live const& live, Tokens length) const {
-    PoolBlocks blocks{};
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) blocks[pool] = footprint_.most(pool, live.sequences(length));
-    return blocks;
+  // ---- doing what was planned ----
+
+  /// False when a source gave less than it said it had: what could not be done waits, or has given way.
+  bool carry_out(StepPlan const& plan) {
+    bool all = true;
+    for (auto const& one : plan.preempt) preempt(one);
+    for (auto const& one : plan.grow) all &= grow(one, plan.of_whole_step);
+    for (auto const& one : plan.admit) all &= start(one, plan.of_whole_step);
+    for (auto const& one : plan.refuse) refuse(one);
+    for (auto const& one : plan.wait)
+      if (one.passed_by > 0) state_.passed(one.ticket().slot, one.passed_by);
+    state_.memory = plan.memory;
+    if (resized_ && state_.yielding) reject_impossible();
+    return all;
   }
 
-  /// What is reserved from the start: as the need says, at least the known tokens and at most prompt + max_new.
-  Tokens reserved_for(Live const& live) const {
-    return min(max(policy_.need({live.request, live.length()}), live.length()), live.request.prompt + live.request.max_new);
+  void preempt(Planned const& one) {
+    std::uint32_t const slot = one.ticket().slot;
+    Tokens const before = state_.table[slot].cached();
+    end_lease(slot);
+    state_.preempt(slot);
+    ++state_.account(one.beneficiary).preempted_for;
+    note(EventKind::preempted, state_.table[slot].request, one.verdict, before, {});
   }
 
-  /// What the token after `reserved` ones takes beyond `held` blocks.
-  PoolBlocks beyond(Live const& live, Tokens reserved, PoolBlocks const& held) const {
-    PoolBlocks next{};
-    if (reserved >= live.request.prompt + live.request.max_new) return next;
-    next = need(live, reserved + Tokens{1});
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) next[pool] -= held[pool];
-    return next;
-  }
-
-  /// Whether a waiting request fits now; the pool that binds, or else the first.
-  Considered consider(std::uint32_t slot) const {
-    auto const& live = table_[slot];
-    WaitingView const view{live.request, live.length()};
-    Tokens const reserved = reserved_for(live);
-    PoolBlocks const needed = need(live, reserved);
-    auto const say = [&](Outcome outcome, Reason reason, std::uint32_t pool) {
-      Verdict verdict = at_pool(outcome, reason, table_.ticket(slot), pool, needed[pool]);
-      verdict.headroom = headroom(pool);
-      return Considered{verdict, needed, reserved};
-    };
-    if (!policy_.limits.admits(view, account(live.request.request_class))) return say(Outcome::queued, Reason::class_limit, 0);
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-      if (needed[pool] > ledger_.available(pool)) return say(Outcome::queued, Reason::no_room, pool);
-      if (needed[pool] + headroom(pool) > ledger_.available(pool)) return say(Outcome::queued, Reason::headroom, pool);
+  bool grow(Planned const& one, bool step_by_step) {
+    if (one.reason() == Reason::retiring) return true;
+    std::uint32_t const slot = one.ticket().slot;
+    Live const& live = state_.table[slot];
+    bool const in_room = live.sequences(one.reserved).length <= live.room && one.blocks == live.held;
+    if (!in_room && !state_.exchange(slot, one.blocks)) {  // a source that gave less than it said
+      Planned gone = one;
+      gone.verdict.reason = Reason::preempted;
+      gone.beneficiary = one.request_class;
+      preempt(gone);
+      return false;
     }
-    return say(Outcome::admitted, running_.empty() ? Reason::fits_alone : Reason::fits, 0);
-  }
-  Blocks headroom(std::uint32_t pool) const { return policy_.headroom({ledger_.headroom(pool), ledger_.capacity(pool), running_.size(), next_step_[pool]}); }
-
-  /// True when a request in front does not fit and stops those behind it.
-  bool blocked(std::uint32_t slot) const {
-    for (std::uint32_t ahead = table_[slot].previous; ahead != no_slot; ahead = table_[ahead].previous) {
-      Verdict const verdict = consider(ahead).verdict;
-      if (!verdict.admitted() && verdict.reason != Reason::class_limit && policy_.order.stops_at(verdict)) return true;
-    }
-    return false;
-  }
-
-  // ---- transitions: each moves one request, its blocks and its class's account together; telling comes after ----
-
-  /// False when the source gives less than it said it had; the request stays queued.
-  bool start(std::uint32_t slot, Considered const& considered) {
-    auto& live = table_[slot];
-    if (!ledger_.take(considered.needed, live.request.request_class)) return false;
-    queue_.remove(table_, slot);
-    dequeued(slot);
-    running_.push_back(table_, slot);
-    live.state = LiveState::running;
-    live.admission = ++admissions_;
-    live.reserved = considered.reserved;
-    ClassAccount& account = account_of(live.request.request_class);
-    ++account.admitted;
-    ++account.active_requests;
-    account.active_tokens += live.cached();
-    account.recomputed_tokens += live.lost;
-    hold(live, considered.needed);
-    account.mark_peaks();
+    Tokens const before = live.cached(), generated = one.reserved - live.length();
+    if (generated == Tokens{})
+      state_.compute(slot, one.tokens);
+    else
+      state_.grow(slot, generated);
+    if (in_room)
+      state_.measure(slot);
+    else
+      state_.hold(slot, one.blocks, one.reserved);
+    state_.step_tokens += one.tokens;
+    if (step_by_step) state_.generate(slot);
+    if (live.cached() != before) note(EventKind::grown, live.request, one.verdict, before, live.cached());
     return true;
   }
 
-  /// Notes what a running request holds now, and how far that reaches.
-  void hold(Live& live, PoolBlocks const& blocks) {
-    ClassAccount& account = account_of(live.request.request_class);
-    Sequences const reach = live.sequences(max(live.length(), live.reserved));
-    live.held = blocks;
-    live.room = footprint_.room(reach.length);
-    count_steps(live);
-    account.tokens_held -= live.tokens_held;
-    live.tokens_held = footprint_.tokens_held(reach);
-    account.tokens_held += live.tokens_held;
-    note_next(live);
-  }
-
-  bool at_end_of_room(Live const& live) const { return live.sequences(live.length() + Tokens{1}).length > live.room; }
-
-  /// Keeps what the next step takes: of this request, and of all of them together.
-  void note_next(Live& live) {
-    PoolBlocks next{};
-    if (live.state == LiveState::running && at_end_of_room(live)) next = beyond(live, live.length(), live.held);
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) {
-      next_step_[pool] += next[pool];
-      next_step_[pool] -= live.next_token[pool];
-    }
-    live.next_token = next;
-  }
-
-  void stop(std::uint32_t slot) {
-    auto& live = table_[slot];
-    ledger_.give(live.held, live.request.request_class);
-    running_.remove(table_, slot);
-    ClassAccount& account = account_of(live.request.request_class);
-    --account.active_requests;
-    account.active_tokens -= live.cached();
-    count_steps(live);
-    account.tokens_held -= live.tokens_held;
-    live.held = {};
-    live.tokens_held = {};
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) next_step_[pool] -= live.next_token[pool];
-    live.next_token = {};
-    if (leases_[slot]) leases_[slot]->gate_ = nullptr;
-    leases_[slot] = nullptr;
-  }
-
-  void preempt(std::uint32_t slot) {
-    auto& live = table_[slot];
-    stop(slot);
-    ++account_of(live.request.request_class).preempted;
-    live.lost = live.cached();
-    queue_.push_front(table_, slot);
-    enqueued(slot);
-    yielding_ = true;
-  }
-
-  /// Ends every live request that `which` picks. An observer that is told may end others: each is looked at afresh.
-  template <class Which>
-  std::uint32_t leave_if(EventKind how, Which which) {
-    std::uint32_t left = 0;
-    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
-      if (table_.valid(table_.ticket(slot)) && which(table_[slot])) left += leave(table_.ticket(slot), how);
-    return left;
-  }
-
-  void reap() {
-    leave_if(EventKind::expired, [this](Live const& live) { return live.request.deadline < now_; });
-    earliest_deadline_ = no_deadline;
-    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
-      if (table_.valid(table_.ticket(slot)) && table_[slot].request.deadline < earliest_deadline_) earliest_deadline_ = table_[slot].request.deadline;
-  }
-
-  /// Tokens held x steps, up to now.
-  void count_steps(Live& live) {
-    live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps_ - live.counted_at));
-    live.counted_at = steps_;
-  }
-
-  bool leave(Ticket ticket, EventKind how) {
-    if (!table_.valid(ticket)) return false;
-    count_steps(table_[ticket.slot]);
-    Live const before = table_[ticket.slot];
-    if (before.state == LiveState::running) {
-      stop(ticket.slot);
-    } else {
-      queue_.remove(table_, ticket.slot);
-      dequeued(ticket.slot);
-    }
-    ClassAccount& account = account_of(before.request.request_class);
-    ++(how == EventKind::completed ? account.completed : how == EventKind::cancelled ? account.cancelled : account.expired);
-    if (how != EventKind::completed) account.wasted_token_steps = saturating_add(account.wasted_token_steps, before.token_steps);
-    table_.release(ticket.slot);
-    tell(how, before.request, {.reason = Reason::ended, .ticket = ticket}, before.state == LiveState::running ? before.cached() : Tokens{}, {});
+  bool start(Planned const& one, bool step_by_step) {
+    std::uint32_t const slot = one.ticket().slot;
+    if (!state_.start(slot, one, step_by_step)) return false;
+    state_.step_tokens += one.tokens;
+    if (step_by_step) state_.generate(slot);
+    note(EventKind::admitted, state_.table[slot].request, one.verdict, {}, state_.table[slot].cached());
     return true;
   }
 
-  void enqueued(std::uint32_t slot) {
-    auto& live = table_[slot];
-    live.state = LiveState::queued;
-    live.queued_in_pass = passes_;
-    ClassAccount& account = account_of(live.request.request_class);
-    ++account.queued_requests;
-    account.queued_tokens += live.cached();
-    if (!live.has_waited) ++fresh_[live.request.request_class.index];
-  }
-
-  void dequeued(std::uint32_t slot) {
-    auto& live = table_[slot];
-    ClassAccount& account = account_of(live.request.request_class);
-    --account.queued_requests;
-    account.queued_tokens -= live.cached();
-    if (live.has_waited) return;
-    live.has_waited = live.queued_in_pass != passes_;
-    if (!live.has_waited) --fresh_[live.request.request_class.index];
-  }
-
-  /// A step's admission is over: whoever is queued has waited this step. Once a step.
-  void end_pass() {
-    if (pass_ended_) return;
-    pass_ended_ = true;
-    ++passes_;
-    for (std::size_t i = 0; i < accounts_.size(); ++i) {
-      accounts_[i].steps_waited += accounts_[i].queued_requests;
-      accounts_[i].ever_waited += fresh_[i];
-      fresh_[i] = 0;
+  void refuse(Planned const& one) {
+    std::uint32_t const slot = one.ticket().slot;
+    if (state_.table[slot].in_flight()) {
+      end_lease(slot);
+      state_.preempt(slot);
     }
+    note(EventKind::rejected, state_.table[slot].request, one.verdict, {}, {});
+    state_.refuse(slot, one.reason());
   }
 
-  // ---- growth ----
-
-  Tokens cached(Ticket ticket) const { return table_[ticket.slot].length(); }
+  // ---- growth through a lease ----
 
   Verdict grow(Ticket ticket, Tokens more) {
-    auto const& live = table_[ticket.slot];
-    Tokens const allowed = live.request.max_new - live.grown;
+    Live const& live = state_.table[ticket.slot];
+    Tokens const max_new = live.request.max_new, allowed = max_new - live.grown();
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
     if (Tokens const step = min(more, allowed); step != Tokens{}) verdict = extend(ticket.slot, step);
+    tell();
     if (verdict.admitted() && more > allowed)
       verdict = {.outcome = Outcome::admitted,
                  .reason = Reason::past_max_new,
@@ -489,153 +441,123 @@ class AdmissionController {
                  .block = Tokens{1},
                  .needed = {more.count},
                  .free = {allowed.count},
-                 .limit = {live.request.max_new.count}};
+                 .limit = {max_new.count}};
     return verdict;
   }
 
   /// Room for `step` more tokens of every branch, or the request is preempted.
   Verdict extend(std::uint32_t slot, Tokens step) {
-    auto& live = table_[slot];
-    Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = table_.ticket(slot)};
-    if (live.sequences(live.length() + step).length > live.room) {
-      verdict = take_more(slot, need(live, live.length() + step), step);
-      if (!table_.valid(verdict.ticket)) return verdict;  // an observer ended it
-    } else {
-      live.grown += step;
-      grown(live, step);
-      if (at_end_of_room(live)) note_next(live);
-    }
-    if (verdict.admitted()) tell(EventKind::grown, live.request, verdict, live.cached() - step * live.request.branches, live.cached());
+    Live const& live = state_.table[slot];
+    Planner<State> planner{state_, scratch_, {}};
+    planner.extend(slot, live.length() + step, step, step);
+    planner.finish();
+    carry_out(scratch_);
+    if (!scratch_.grow.empty() && live.in_flight()) return scratch_.grow.front().verdict;
+    Verdict verdict = scratch_.preempt.empty() ? scratch_.grow.front().verdict : scratch_.preempt.back().verdict;
+    verdict.outcome = Outcome::queued;
+    verdict.reason = Reason::preempted;
     return verdict;
   }
 
-  void grown(Live const& live, Tokens step) {
-    ClassAccount& account = account_of(live.request.request_class);
-    account.active_tokens += step * live.request.branches;
-    account.mark_peaks();
+  // ---- leaving ----
+
+  bool leave(Ticket ticket, EventKind how) {
+    if (!state_.table.valid(ticket)) return false;
+    Live const& live = state_.table[ticket.slot];
+    note(how, live.request, {.reason = Reason::ended, .ticket = ticket}, live.in_flight() ? live.cached() : Tokens{}, {});
+    end_lease(ticket.slot);
+    state_.leave(ticket.slot, how == EventKind::completed,
+                 how == EventKind::completed   ? &ClassAccount::completed
+                 : how == EventKind::cancelled ? &ClassAccount::cancelled
+                                               : &ClassAccount::expired);
+    tell();
+    return true;
   }
 
-  /// Growth over the end of a block. All that changes has changed before anybody is told.
-  Verdict take_more(std::uint32_t slot, PoolBlocks const& needed, Tokens step) {
-    auto& live = table_[slot];
-    PoolBlocks more{};
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) more[pool] = needed[pool] - live.held[pool];
-    std::uint32_t const binding = short_of(more, {});
-    Verdict verdict = at_pool(Outcome::admitted, Reason::grown, table_.ticket(slot), binding == no_slot ? 0 : binding, more[binding == no_slot ? 0 : binding]);
-
-    std::size_t const first = victims_.size();
-    if (choose_victims(slot, more)) preempt_chosen(first);
-    if (ledger_.take(more, live.request.request_class)) {
-      live.grown += step;
-      hold(live, needed);
-      grown(live, step);
-    } else {  // its own turn came first; nobody else has lost work for it
-      preempt(slot);
-      victims_.push_back(verdict.ticket);
-      verdict.outcome = Outcome::queued;
-      verdict.reason = Reason::preempted;
-    }
-    while (victims_.size() > first) {
-      Ticket const ticket = victims_.back();
-      victims_.pop_back();
-      if (table_.valid(ticket))
-        tell(EventKind::preempted, table_[ticket.slot].request, {.reason = Reason::preempted, .ticket = ticket, .pool = verdict.pool},
-             table_[ticket.slot].cached(), {});
-    }
-    if (resized_) reject_impossible();
-    return verdict;
+  /// Ends every live request that `which` picks.
+  template <class Which>
+  std::uint32_t leave_if(EventKind how, Which which) {
+    std::uint32_t left = 0;
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
+      if (state_.table.valid(state_.table.ticket(slot)) && which(state_.table[slot])) left += leave(state_.table.ticket(slot), how);
+    return left;
   }
 
-  /// The first pool that has fewer than `more` blocks even with `freed` ones; no_slot when all have enough.
-  std::uint32_t short_of(PoolBlocks const& more, PoolBlocks const& freed) const {
-    for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool)
-      if (more[pool] > ledger_.available(pool) + freed[pool] - ledger_.overcommitted(pool)) return pool;
-    return no_slot;
+  void reap() {
+    leave_if(EventKind::expired, [this](Live const& live) { return live.request.deadline < state_.now; });
+    earliest_deadline_ = no_deadline;
+    for (std::uint32_t slot = 0; slot < leases_.size(); ++slot)
+      if (state_.table.valid(state_.table.ticket(slot)) && state_.table[slot].request.deadline < earliest_deadline_)
+        earliest_deadline_ = state_.table[slot].request.deadline;
   }
 
-  /// Adds to victims_, in the policy's order, whom it takes for `more` blocks to be free. False, and nobody is added, when the
-  /// asker's own turn comes first.
-  bool choose_victims(std::uint32_t asker, PoolBlocks const& more) {
-    std::size_t const first = victims_.size();
-    PoolBlocks freed{};
-    bool enough = true;
-    while (enough && short_of(more, freed) != no_slot) {
-      std::uint32_t const victim = first_to_yield();
-      enough = victim != asker;
-      if (!enough) break;
-      table_[victim].chosen = true;
-      victims_.push_back(table_.ticket(victim));
-      for (std::uint32_t pool = 0; pool < ledger_.pools(); ++pool) freed[pool] += table_[victim].held[pool];
-    }
-    for (std::size_t i = first; i < victims_.size(); ++i) table_[victims_[i].slot].chosen = false;
-    if (!enough) victims_.resize(first);
-    return enough;
+  bool become(Ticket ticket, LiveState from, LiveState to) {
+    if (!state_.table.valid(ticket) || state_.table[ticket.slot].state != from) return false;
+    state_.become(ticket.slot, to);
+    return true;
   }
 
-  /// Preempts the victims from `first` on, the newest first, so that they stand at the front of the queue in the order they
-  /// were admitted in. Leaves them sorted, oldest first: they are told from the back, as they were preempted.
-  void preempt_chosen(std::size_t first) {
-    auto const admission = [this](std::size_t i) { return table_[victims_[i].slot].admission; };
-    for (std::size_t i = first; i < victims_.size(); ++i)
-      for (std::size_t j = i; j > first && admission(j) < admission(j - 1); --j) std::swap(victims_[j], victims_[j - 1]);
-    for (std::size_t i = victims_.size(); i-- > first;) preempt(victims_[i].slot);
-  }
-
-  /// Of the running requests not yet chosen, the one the policy takes first. The asker is one of them.
-  std::uint32_t first_to_yield() const {
-    auto const view = [this](std::uint32_t slot) {
-      return RunningView{table_[slot].request, table_[slot].cached(), table_[slot].admission, table_[slot].held[0]};
-    };
-    std::uint32_t first = no_slot;
-    for (std::uint32_t slot = running_.front(); slot != no_slot; slot = table_[slot].next) {
-      if (table_[slot].chosen) continue;
-      if (first == no_slot || policy_.victim.yields_before(view(slot), view(first))) first = slot;
-    }
-    return first;
-  }
-
-  // ---- small things ----
-
-  std::size_t account_index(RequestClass request_class) const { return request_class.index < classes() ? request_class.index : classes(); }
-  ClassAccount& account_of(RequestClass request_class) { return accounts_[account_index(request_class)]; }
+  // ---- leases ----
 
   void lease_moved_to(Lease& lease) { leases_[lease.ticket_.slot] = &lease; }
 
-  void tell(EventKind kind, Request const& request, Verdict const& verdict, Tokens before, Tokens after) {
-    observer_.on({.kind = kind,
-                  .now = now_,
-                  .ticket = verdict.ticket,
-                  .request_class = request.request_class,
-                  .tag = request.tag,
-                  .reason = verdict.reason,
-                  .pool = verdict.pool,
-                  .before = before,
-                  .after = after});
+  /// Growth that needs no look at anything else: only counts move.
+  bool grow_freely(Live& live, Tokens more) {
+    if (told || more > live.left) return false;
+    live.left.count -= more.count;
+    if (live.left.count == 0) state_.count_next(live, State::at_end(live, live.length(), live.room));
+    live.account->active_tokens.count += more.count;
+    live.account->useful_tokens.count += more.count;
+    ++state_.version;
+    return true;
+  }
+
+  void end_lease(std::uint32_t slot) {
+    if (leases_[slot]) leases_[slot]->gate_ = nullptr;
+    leases_[slot] = nullptr;
+  }
+
+  // ---- telling: all that changes has changed before anybody is told, and an observer may call back ----
+
+  void note(Event const& event) {
+    if constexpr (told) events_.push_back(event);
+  }
+  void note(EventKind kind, Request const& request, Verdict const& verdict, Tokens before, Tokens after) {
+    if constexpr (told)
+      note({.kind = kind,
+            .now = state_.now,
+            .ticket = verdict.ticket,
+            .request_class = request.request_class,
+            .tag = request.tag,
+            .reason = verdict.reason,
+            .pool = verdict.pool,
+            .before = before,
+            .after = after});
+  }
+  void tell() {
+    if constexpr (told) {
+      if (telling_) return;
+      telling_ = true;
+      for (std::size_t i = 0; i < events_.size(); ++i) {
+        Event const event = events_[i];
+        observer_.on(event);
+      }
+      events_.clear();
+      telling_ = false;
+    }
   }
 
   Complaints complaints_;
-  [[no_unique_address]] Policy policy_;
   [[no_unique_address]] Observer observer_;
-  Footprint footprint_;
-  Ledger<Source> ledger_;
-  LiveTable table_;
-  LiveList queue_;
-  LiveList running_;
-  std::vector<Lease*> leases_;          // of the running requests, by slot
-  std::vector<ClassAccount> accounts_;  // one for each class, and the last for requests of unknown classes
-  std::vector<std::uint64_t> fresh_;    // queued requests of each class that no pass has passed over yet
-  std::vector<Ticket> victims_;         // chosen, and not told yet
-  PoolBlocks next_step_{};              // what the running requests' next token takes
-  std::uint64_t now_{};
-  std::uint64_t steps_{};  // that have begun
+  State state_;
+  StepPlan scratch_;          // for what is committed at once
+  mutable StepPlan asked_;    // for questions
+  std::vector<Lease*> leases_;  // by slot; of requests that a plan has started only where lease() was asked for
+  std::vector<Event> events_;   // that happened and are not told yet
   std::uint64_t earliest_deadline_{no_deadline};
-  std::uint64_t passes_{};  // admission passes that have ended
-  std::uint64_t admissions_{};
   bool resized_{};
   bool draining_{};
-  bool step_begun_{};
-  bool pass_ended_{};
-  bool yielding_{};  // somebody was preempted in this step
+  bool telling_{};
 };
 
 }  // namespace kvbudget::inline v1

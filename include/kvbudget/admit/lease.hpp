@@ -4,7 +4,7 @@
 // then queued again under the same ticket, and admit_next() gives a new lease for it.
 #pragma once
 
-#include <kvbudget/admit/verdict.hpp>
+#include <kvbudget/admit/live.hpp>
 
 #include <utility>
 
@@ -14,17 +14,11 @@ template <class Gate>
 class [[nodiscard]] Lease {
  public:
   Lease() = default;
-  Lease(Lease&& other) noexcept : gate_{std::exchange(other.gate_, nullptr)}, ticket_{other.ticket_}, request_class_{other.request_class_}, tag_{other.tag_} {
-    if (gate_) gate_->lease_moved_to(*this);
-  }
+  Lease(Lease&& other) noexcept { take(other); }
   Lease& operator=(Lease&& other) noexcept {
     if (this == &other) return *this;
     finish();
-    gate_ = std::exchange(other.gate_, nullptr);
-    ticket_ = other.ticket_;
-    request_class_ = other.request_class_;
-    tag_ = other.tag_;
-    if (gate_) gate_->lease_moved_to(*this);
+    take(other);
     return *this;
   }
   ~Lease() { finish(); }
@@ -38,11 +32,16 @@ class [[nodiscard]] Lease {
   std::uint64_t tag() const { return tag_; }
 
   /// Cached tokens of one branch: prompt + grown. Zero once ended.
-  Tokens tokens() const { return gate_ ? gate_->cached(ticket_) : Tokens{}; }
+  Tokens tokens() const { return gate_ ? live_->length() : Tokens{}; }
 
   /// Room for `more` tokens of every branch, never past prompt + max_new (past_max_new says so). Afterwards the lease holds
-  /// them or has ended: where the room runs out the newest lease is preempted, perhaps this one. On an ended lease: nothing.
-  Verdict grow(Tokens more) { return gate_ ? gate_->grow(ticket_, more) : Verdict{.reason = Reason::ended, .ticket = ticket_}; }
+  /// them or has ended: where the room runs out leases are preempted, perhaps this one. With steps in flight it may also have to wait
+  /// (Reason::retiring): it holds what it held. On an ended lease: nothing.
+  Verdict grow(Tokens more) {
+    if (!gate_) return {.reason = Reason::ended, .ticket = ticket_};
+    if (gate_->grow_freely(*live_, more)) return {.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket_};
+    return gate_->grow(ticket_, more);
+  }
 
   /// The request is complete; its room is free at once. Again: nothing.
   void finish() {
@@ -55,11 +54,22 @@ class [[nodiscard]] Lease {
 
  private:
   friend Gate;
-  Lease(Gate& gate, Ticket ticket, Request const& request) : gate_{&gate}, ticket_{ticket}, request_class_{request.request_class}, tag_{request.tag} {
+  Lease(Gate& gate, Ticket ticket, Live& live)
+      : gate_{&gate}, live_{&live}, ticket_{ticket}, request_class_{live.request.request_class}, tag_{live.request.tag} {
     gate_->lease_moved_to(*this);
   }
 
+  void take(Lease& other) {
+    gate_ = std::exchange(other.gate_, nullptr);
+    live_ = other.live_;
+    ticket_ = other.ticket_;
+    request_class_ = other.request_class_;
+    tag_ = other.tag_;
+    if (gate_) gate_->lease_moved_to(*this);
+  }
+
   Gate* gate_{};
+  Live* live_{};
   Ticket ticket_{};
   RequestClass request_class_{};
   std::uint64_t tag_{};

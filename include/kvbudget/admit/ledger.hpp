@@ -1,5 +1,7 @@
 // What is held and what is free, per pool and per class. The invariant of admission lives here and only here:
 //   held by all classes + clean + cached idle + in flight + reserved = the pool's capacity.
+// In flight are the source's own blocks that a step or a transfer may still write, and, where the limits say so, what requests gave back
+// since the last retire(). Cached idle are the source's own, and what preempted requests left for as long as nobody takes it.
 //
 // A pool's blocks come from a Source, so that an engine's own block manager can be the count there is: there is no second
 // count of the same blocks. The plain source is a counter.
@@ -70,7 +72,7 @@ class Ledger {
  public:
   /// `make(pool)` gives the source of each pool.
   template <class Make>
-  Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes) {
+  Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes), retires_{limits.retires} {
     pools_.reserve(limits.pools());
     for (std::uint32_t i = 0; i < limits.pools(); ++i)
       pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i)});
@@ -82,13 +84,21 @@ class Ledger {
   Blocks headroom(std::uint32_t pool) const { return pools_[pool].headroom; }
   Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
   Blocks held(std::uint32_t pool, RequestClass request_class) const { return held_[cell(pool, request_class)]; }
-  Blocks overcommitted(std::uint32_t pool) const { return pools_[pool].held - pools_[pool].capacity; }
+  Blocks overcommitted(std::uint32_t pool) const { return pools_[pool].held + retiring_[pool] - pools_[pool].capacity; }
+  /// Given back, and free when the steps in flight retire.
+  Blocks retiring(std::uint32_t pool) const { return retiring_[pool]; }
+  bool retires() const { return retires_; }
   char const* name(std::uint32_t pool) const { return pools_[pool].limits.name; }
   PoolLimits const& limits(std::uint32_t pool) const { return pools_[pool].limits; }
   Tokens block(std::uint32_t pool) const { return pools_[pool].block; }
   PoolView view(std::uint32_t pool) const {
     auto const& of = pools_[pool];
-    return {of.limits.name, of.block, of.capacity, of.headroom, of.held, overcommitted(pool), of.source.supply()};
+    Supply supply = of.source.supply();
+    Blocks const kept = min(kept_[pool], supply.clean);
+    supply.clean -= kept;
+    supply.cached_idle += kept;
+    supply.in_flight += retiring_[pool];
+    return {of.limits.name, of.block, of.capacity, of.headroom, of.held, overcommitted(pool), supply};
   }
 
   /// Another capacity, and the headroom that the limits give it.
@@ -113,20 +123,52 @@ class Ledger {
     return true;
   }
 
-  void give(PoolBlocks const& blocks, RequestClass request_class) {
+  /// Gives blocks back: free at once, or once retire() says that what ran at `now` is over.
+  void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      pools_[pool].source.give(blocks[pool]);
       pools_[pool].held -= blocks[pool];
       held_[cell(pool, request_class)] -= blocks[pool];
+      if (!retires_) pools_[pool].source.give(blocks[pool]);
     }
+    if (retires_) give_later(blocks, now);
+  }
+
+  /// What was given back up to `step` is free.
+  void retire(std::uint64_t step) {
+    std::uint32_t gone = 0;
+    while (gone < stages_used_ && stages_[gone].now <= step) {
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+        pools_[pool].source.give(stages_[gone].blocks[pool]);
+        retiring_[pool] -= stages_[gone].blocks[pool];
+      }
+      ++gone;
+    }
+    for (std::uint32_t i = gone; gone > 0 && i < stages_used_; ++i) stages_[i - gone] = stages_[i];
+    stages_used_ -= gone;
+  }
+
+  /// Free blocks that still hold what a preempted request had computed. They are anybody's; evict() says that they were taken.
+  void keep(PoolBlocks const& blocks) {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) kept_[pool] += blocks[pool];
+  }
+  void evict(PoolBlocks const& blocks) {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) kept_[pool] -= blocks[pool];
+  }
+  Blocks kept(std::uint32_t pool) const { return kept_[pool]; }
+  /// More is kept than is free: some of it was taken.
+  bool must_evict() const {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (kept_[pool] > available(pool)) return true;
+    return false;
   }
 
   /// The invariant. A Source that serves others as well breaks it by what they hold.
   bool balanced() const {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       Supply const supply = pools_[pool].source.supply();
-      if (pools_[pool].held + supply.clean + supply.cached_idle + supply.in_flight + supply.reserved != pools_[pool].capacity + overcommitted(pool))
-        return false;
+      Blocks const supplied = supply.clean + supply.cached_idle + supply.in_flight + supply.reserved;
+      if (pools_[pool].held + retiring_[pool] + supplied != pools_[pool].capacity + overcommitted(pool)) return false;
+      if (kept_[pool] > supply.available()) return false;
       Blocks by_class{};
       for (std::size_t i = pool; i < held_.size(); i += pools()) by_class += held_[i];
       if (by_class != pools_[pool].held) return false;
@@ -144,10 +186,32 @@ class Ledger {
     PoolLimits limits;
   };
 
+  /// Blocks given back at `now`. More than 64 steps in flight share a stage, and retire together.
+  struct Stage {
+    std::uint64_t now{};
+    PoolBlocks blocks{};
+  };
+
+  void give_later(PoolBlocks const& blocks, std::uint64_t now) {
+    bool const opens = stages_used_ == 0 || (stages_[stages_used_ - 1].now != now && stages_used_ < std::size(stages_));
+    if (opens) stages_[stages_used_++] = Stage{};
+    Stage& stage = stages_[stages_used_ - 1];
+    stage.now = now;
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      stage.blocks[pool] += blocks[pool];
+      retiring_[pool] += blocks[pool];
+    }
+  }
+
   std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * pools_.size() + pool; }
 
   std::vector<Pool> pools_;
   std::vector<Blocks> held_;  // of each class, pool by pool
+  PoolBlocks kept_{};
+  PoolBlocks retiring_{};
+  bool retires_{};
+  std::uint32_t stages_used_{};
+  Stage stages_[64]{};
 };
 
 }  // namespace kvbudget::inline v1

@@ -47,6 +47,19 @@ struct Headroom {
   }
 };
 
+/// What a class is sure of and what it may have at most; nothing said is no floor and no ceiling. Room that a class's floor does not use is
+/// anybody's until the class has requests waiting: without pressure the limits change nothing.
+struct ClassLimit {
+  Tokens floor{};                             // of pool 0: while the class waits below it, others may not start into what is missing
+  Percent share{};                            // the floor is at least this share of pool 0's capacity
+  std::uint64_t floor_running{};              // the same in sequences, of max_running
+  std::uint64_t running{saturated_count};     // most requests in flight
+  Tokens tokens{Tokens::max()};               // most tokens cached by them, the one that would start included; growth stops there, too
+  Tokens to_compute{Tokens::max()};           // most known tokens that they have still to compute; waived when they have none
+  std::uint64_t queued{saturated_count};      // most requests waiting, then submit rejects
+  Tokens queued_tokens{Tokens::max()};        // most prompt tokens waiting, the one that asks included
+};
+
 struct PoolLimits {
   Budget capacity{};
   Headroom headroom{};
@@ -59,7 +72,16 @@ struct AdmissionLimits {
   Footprint footprint{.groups = {}};                      // none: a token budget
   InplaceVector<PoolLimits, max_pools - 1> more_pools{};  // pools 1, 2, ... of the footprint
   std::uint32_t classes{1};
-  std::uint32_t max_live{4'096};  // queued + running; a submit beyond it is rejected with queue_full
+  InplaceVector<ClassLimit, 32> class_limits{};  // of class 0, 1, ...; the classes after the last have none
+  std::uint32_t tenants{1};                      // between whom an order may share
+  std::uint32_t max_live{4'096};                 // queued + running; a submit beyond it is rejected with queue_full
+  std::uint64_t max_running{saturated_count};    // sequences in flight: branches count
+  std::uint32_t adapters{};                      // most distinct adapters in use; 0: no limit
+  Tokens max_length{Tokens::max()};              // prompt + generated; max_new is cut to it, a longer prompt is rejected
+  Tokens tokens_per_step{Tokens::max()};         // most tokens computed in one step
+  Tokens chunk{Tokens::max()};                   // most of them for one request
+  bool whole_prompts{};                          // a prompt is never cut into chunks
+  bool retires{};                                // what a request gives back is free only once retire(step) says that no step still writes there
 
   constexpr Footprint resolved_footprint() const {
     Footprint resolved = footprint;
@@ -83,41 +105,107 @@ struct AdmissionLimits {
     }
     return groups == 1 ? block : Tokens{};
   }
+  constexpr ClassLimit class_limit(std::uint32_t request_class) const {
+    return request_class < class_limits.size() ? class_limits[request_class] : ClassLimit{};
+  }
   constexpr Blocks capacity_of(std::uint32_t i) const { return pool(i).capacity.blocks(block(i)); }
   constexpr Blocks headroom_of(std::uint32_t i) const { return pool(i).headroom.blocks(block(i), capacity_of(i)); }
 };
 
 inline constexpr std::uint32_t max_classes = 65'536;
 inline constexpr std::uint32_t max_live_requests = 1U << 24;
+inline constexpr std::uint64_t max_lanes = 1U << 20;
 
-/// Every complaint about limits. A controller built on bad ones rejects every request with bad_limits and the first field.
-constexpr Complaints check(AdmissionLimits const& limits) {
-  Complaints complaints = check(limits.resolved_footprint());
-  auto const complain = [&](char const* field, std::uint64_t value, char const* accepted, char const* next, std::uint32_t index = 0) {
+/// The blocks of pool 0 that a class is sure of, where the pool has `capacity`.
+constexpr Blocks floor_blocks(ClassLimit const& limit, Tokens block, Blocks capacity) {
+  return max(limit.floor == Tokens{} ? Blocks{} : blocks_for(limit.floor, block), share_up(limit.share, capacity));
+}
+
+namespace detail {
+
+class LimitsCheck {
+ public:
+  constexpr explicit LimitsCheck(AdmissionLimits const& limits) : limits_{limits}, complaints{check(limits.resolved_footprint())} {
+    if (limits.more_pools.overflowed()) complain(".more_pools", limits.more_pools.size() + limits.more_pools.lost, "at most 7", "merge pools");
+    if (limits.resolved_footprint().pools() > limits.pools())
+      complain(".more_pools", limits.more_pools.size(), "one entry for each pool above 0 that the footprint names", "give every pool a capacity");
+    if (!limits.capacity.in_tokens && limits.footprint.groups.empty() && limits.capacity.count != 0)
+      complain(".footprint", 0, "a footprint, where the capacity is in blocks", "say how many tokens a block holds: .footprint = paged(16_tokens)");
+    for (std::uint32_t i = 0; i < limits.pools(); ++i) pool(i);
+    counts();
+    steps();
+    classes();
+  }
+
+ private:
+  AdmissionLimits const& limits_;
+
+ public:
+  Complaints complaints;
+
+ private:
+  constexpr void complain(char const* field, std::uint64_t value, char const* accepted, char const* next, std::uint32_t index = 0) {
     complaints.push_back({field, value, accepted, next, index});
-  };
-  if (limits.more_pools.overflowed()) complain(".more_pools", limits.more_pools.size() + limits.more_pools.lost, "at most 7", "merge pools");
-  if (limits.resolved_footprint().pools() > limits.pools())
-    complain(".more_pools", limits.more_pools.size(), "one entry for each pool above 0 that the footprint names", "give every pool a capacity");
-  if (!limits.capacity.in_tokens && limits.footprint.groups.empty() && limits.capacity.count != 0)
-    complain(".footprint", 0, "a footprint, where the capacity is in blocks", "say how many tokens a block holds: .footprint = paged(16_tokens)");
-  for (std::uint32_t i = 0; i < limits.pools(); ++i) {
-    auto const pool = limits.pool(i);
-    bool const counts_tokens = limits.block(i) != Tokens{};
-    if (pool.capacity.in_tokens && !counts_tokens) {
-      complain(".capacity", pool.capacity.count, "blocks, where several groups or a fixed one share the pool", "give the capacity in blocks", i);
-    } else if (limits.capacity_of(i) == Blocks{} || limits.capacity_of(i).saturated()) {
-      complain(".capacity", pool.capacity.count, "one block or more", "give the tokens or blocks the cache holds, for example plan.blocks", i);
-    } else if (pool.headroom.in == Headroom::In::tokens && !counts_tokens) {
-      complain(".headroom", pool.headroom.count, "blocks or percent, where several groups or a fixed one share the pool", "give the headroom in blocks", i);
-    } else if (limits.headroom_of(i) >= limits.capacity_of(i)) {
-      complain(".headroom", limits.headroom_of(i).count, "less than the capacity", "lower the headroom: with it, only a lone request could ever start", i);
+  }
+
+  constexpr void pool(std::uint32_t i) {
+    auto const of = limits_.pool(i);
+    bool const counts_tokens = limits_.block(i) != Tokens{};
+    if (of.capacity.in_tokens && !counts_tokens) {
+      complain(".capacity", of.capacity.count, "blocks, where several groups or a fixed one share the pool", "give the capacity in blocks", i);
+    } else if (limits_.capacity_of(i) == Blocks{} || limits_.capacity_of(i).saturated()) {
+      complain(".capacity", of.capacity.count, "one block or more", "give the tokens or blocks the cache holds, for example plan.blocks", i);
+    } else if (of.headroom.in == Headroom::In::tokens && !counts_tokens) {
+      complain(".headroom", of.headroom.count, "blocks or percent, where several groups or a fixed one share the pool", "give the headroom in blocks", i);
+    } else if (limits_.headroom_of(i) >= limits_.capacity_of(i)) {
+      complain(".headroom", limits_.headroom_of(i).count, "less than the capacity", "lower the headroom: with it, only a lone request could ever start", i);
     }
   }
-  if (limits.classes == 0 || limits.classes > max_classes) complain(".classes", limits.classes, "1 to 65536", "give the number of request classes");
-  if (limits.max_live == 0 || limits.max_live > max_live_requests)
-    complain(".max_live", limits.max_live, "1 to 16777216", "bound the requests that are queued or running");
-  return complaints;
-}
+
+  constexpr void counts() {
+    if (limits_.classes == 0 || limits_.classes > max_classes) complain(".classes", limits_.classes, "1 to 65536", "give the number of request classes");
+    if (limits_.max_live == 0 || limits_.max_live > max_live_requests)
+      complain(".max_live", limits_.max_live, "1 to 16777216", "bound the requests that are queued or running");
+    if (limits_.max_running == 0) complain(".max_running", 0, "1 or more", "give the most sequences that may run at once");
+    if (limits_.tenants == 0 || saturating_multiply(limits_.tenants, limits_.classes) > max_lanes)
+      complain(".tenants", limits_.tenants, "1 or more, and at most 1048576 together with the classes", "give the number of tenants that share");
+  }
+
+  constexpr void steps() {
+    if (limits_.max_length == Tokens{}) complain(".max_length", 0, "1 token or more", "give the longest sequence the model serves, max_model_len");
+    if (limits_.tokens_per_step == Tokens{}) complain(".tokens_per_step", 0, "1 token or more", "give the most tokens a step computes, max_num_batched_tokens");
+    if (limits_.chunk == Tokens{}) complain(".chunk", 0, "1 token or more", "give the most tokens a step computes of one prompt");
+  }
+
+  constexpr void classes() {
+    if (limits_.class_limits.size() + limits_.class_limits.lost > limits_.classes || limits_.class_limits.overflowed())
+      complain(".class_limits", limits_.class_limits.size() + limits_.class_limits.lost, "at most one for each class, and at most 32", "give .classes, or merge them");
+    Tokens const block = limits_.block(0);
+    Blocks const capacity = limits_.capacity_of(0);
+    Blocks floors{};
+    std::uint64_t running = 0;
+    for (std::uint32_t i = 0; i < limits_.class_limits.size(); ++i) {
+      ClassLimit const& of = limits_.class_limits[i];
+      if (of.floor != Tokens{} && block == Tokens{})
+        complain(".floor", of.floor.count, "a share, where several groups or a fixed one share the pool", "give .share instead", i);
+      else if (of.floor > of.tokens)
+        complain(".tokens", of.tokens.count, "at least the class's floor", "raise the ceiling or lower .floor", i);
+      else
+        floors += floor_blocks(of, block, capacity);
+      if (of.share.millionths > one_whole) complain(".share", of.share.millionths, "at most 1000000 millionths", "give a share of the capacity", i);
+      if (of.floor_running > of.running) complain(".running", of.running, "at least the class's floor_running", "raise the ceiling or lower .floor_running", i);
+      if (of.running == 0) complain(".running", 0, "1 or more", "a class that may never run is better rejected by the caller", i);
+      if (of.tokens == Tokens{}) complain(".tokens", 0, "1 token or more", "a class that may never run is better rejected by the caller", i);
+      running = saturating_add(running, of.floor_running);
+    }
+    if (floors > capacity) complain(".floor", floors.count, "floors and shares that add up to no more than the capacity", "lower .floor or .share of some class");
+    if (running > limits_.max_running) complain(".floor_running", running, "floors that add up to no more than max_running", "lower .floor_running of some class");
+  }
+};
+
+}  // namespace detail
+
+/// Every complaint about limits. A controller built on bad ones rejects every request with bad_limits and the first field.
+constexpr Complaints check(AdmissionLimits const& limits) { return detail::LimitsCheck{limits}.complaints; }
 
 }  // namespace kvbudget::inline v1

@@ -1,32 +1,35 @@
 // The small parts a policy is composed of. Each is a pure function of const views and decides one thing:
-//   need      how many tokens must have room before a waiting request starts
-//   headroom  how many blocks of a pool admission leaves free while something runs
-//   order     whether a request that does not fit stops those behind it
-//   limits    whether a request's class may have another running now; one that may not is passed by, and stops nobody. And, where
-//             they say so, whether it may have another queued
-//   victim    which running request gives way first when growth runs out of room
+//   need        how many tokens must have room before a waiting request starts
+//   headroom    how many blocks of a pool admission leaves free while something runs
+//   order       who comes first, and whether a request that does not fit stops those behind it
+//   victim      which running request gives way first when growth runs out of room
+//   preemption  what a request that gave way keeps, and what it must find before it starts again      (may be left out)
+//   holds       what a running request holds of a pool: the most it can on its way, or exactly          (may be left out)
 // A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all.
 #pragma once
 
 #include <kvbudget/admit/account.hpp>
-#include <kvbudget/core/rounding.hpp>
-
-#include <array>
+#include <kvbudget/core/footprint.hpp>
 
 namespace kvbudget::inline v1 {
 
-/// A request that waits. `known` tokens are there to be computed: the prompt, and what was grown before a preemption.
+/// A request that waits. `known` tokens are there to be computed: the prompt, and what was generated before a preemption.
 struct WaitingView {
   Request const& request;
   Tokens known{};
+  std::uint64_t arrived{};  // the step it was submitted in, as begin_step told it
+  Tokens at_once{};         // the most tokens that its first step could compute
+  ClassAccount const* account{};  // of its class; null where it is only ordered
 };
 
-/// A request that runs. `admission` numbers the admissions: a larger one is newer.
+/// A request that runs. `admission` numbers the admissions: a larger one is newer. So does `arrival` the submissions.
 struct RunningView {
   Request const& request;
   Tokens cached{};
   std::uint64_t admission{};
   Blocks held{};  // of pool 0
+  std::uint64_t arrival{};
+  Tokens generated{};
 };
 
 /// A pool, to decide its headroom by: what the limits give it, its capacity, how many requests run, and what their next token takes.
@@ -40,6 +43,18 @@ struct HeadroomView {
 namespace need {
 /// Room for every known token. Admitting on the first chunk lets long prompts in that evict each other (vLLM #37307).
 struct WholePrompt {
+  constexpr Tokens operator()(WaitingView const& waiting) const { return waiting.known; }
+};
+
+/// Room for what the first step computes, and no more: how runtimes thrash on long prompts.
+struct FirstChunk {
+  static constexpr bool may_be_part = true;  // of the known tokens
+  constexpr Tokens operator()(WaitingView const& waiting) const { return min(waiting.known, waiting.at_once); }
+};
+
+/// Room for every known token must be free, but only what a step computes is taken: others may take the rest meanwhile.
+struct WholePromptFree {
+  static constexpr bool taken_by_chunks = true;
   constexpr Tokens operator()(WaitingView const& waiting) const { return waiting.known; }
 };
 
@@ -72,47 +87,52 @@ struct StepsTimesBatch {
 };
 }  // namespace headroom
 
+/// How far a request that does not fit may be passed over by those behind it. Nothing said: not at all.
+struct Bypass {
+  std::uint32_t passes{};                  // requests that may start before one that was examined and did not fit; then it stops them
+  std::uint64_t steps{~std::uint64_t{0}};  // since it was submitted; then, too, it stops them
+  std::uint32_t scan{16};                  // requests that do not fit and are looked at, in one admission
+};
+inline constexpr Bypass unbounded_bypass{.passes = 0xffff'ffff, .scan = 0xffff'ffff};
+
+// Who has the smaller rank comes first; of equals, whoever was submitted first. A request that was preempted comes before those that
+// were not. A rank is a step: "as if it had been submitted then", so that whoever waits gets ahead of whoever comes much later.
 namespace order {
-/// In order of arrival, preempted requests in front. Strict: a head that does not fit blocks all; else later ones may start.
+/// In order of arrival.
 struct Arrival {
-  bool scan_on{false};
-  constexpr bool stops_at(Verdict const&) const { return !scan_on; }
+  Bypass bypass{};
+  constexpr std::uint64_t rank(WaitingView const&) const { return 0; }
+};
+
+/// By Request::priority, smaller first. A request rises by one priority in `age` steps of waiting; 0: never.
+struct Priority {
+  std::uint64_t age{};
+  Bypass bypass{};
+  constexpr std::uint64_t rank(WaitingView const& waiting) const {
+    std::uint64_t const level = static_cast<std::uint64_t>(std::int64_t{waiting.request.priority} + (std::int64_t{1} << 31));
+    return age == 0 ? level : saturating_add(waiting.arrived, saturating_multiply(level, age));
+  }
+};
+
+/// Fewest known tokens first. `pace` tokens weigh as much as one step of waiting, so that no request waits for those which come more than
+/// known / pace steps later; 0: no such bound.
+struct Shortest {
+  Tokens pace{1'024};
+  Bypass bypass{};
+  constexpr std::uint64_t rank(WaitingView const& waiting) const {
+    return pace == Tokens{} ? waiting.known.count : saturating_add(waiting.arrived, waiting.known.count / pace.count);
+  }
+};
+
+/// The tenant that was served least comes first, in order of arrival within it (virtual token counter, arXiv 2401.00588): a token to compute
+/// counts `input`, a generated one `output`. A tenant that had nothing here is lifted to the least served of those that have.
+struct FairShare {
+  std::uint64_t input{1};
+  std::uint64_t output{2};
+  Bypass bypass{};
+  constexpr std::uint64_t rank(WaitingView const&) const { return 0; }
 };
 }  // namespace order
-
-/// What a class may have at most; nothing said is no limit.
-struct ClassLimit {
-  std::uint64_t running{saturated_count};  // requests
-  Tokens tokens{Tokens::max()};            // cached by them, the one that would start included
-  std::uint64_t queued{saturated_count};   // requests
-  Tokens queued_tokens{Tokens::max()};     // prompts, the one that asks included
-};
-
-namespace limits {
-/// Any class may run as much as fits.
-struct None {
-  constexpr bool admits(WaitingView const&, ClassAccount const&) const { return true; }
-};
-
-/// A ceiling for each of the first N classes, in requests and in tokens, running and queued. A class at its ceiling is passed by and
-/// stops nobody; a full queue rejects at submit, before any work is done. Under its ceilings a class is served as without them.
-template <std::size_t N>
-struct Ceilings {
-  std::array<ClassLimit, N> of{};
-
-  constexpr bool admits(WaitingView const& waiting, ClassAccount const& account) const {
-    ClassLimit const limit = of_class(waiting.request);
-    return account.active_requests < limit.running && account.active_tokens + waiting.known <= limit.tokens;
-  }
-  constexpr bool queues(Request const& request, ClassAccount const& account) const {
-    ClassLimit const limit = of_class(request);
-    return account.queued_requests < limit.queued && account.queued_tokens + request.prompt <= limit.queued_tokens;
-  }
-
- private:
-  constexpr ClassLimit of_class(Request const& request) const { return request.request_class.index < N ? of[request.request_class.index] : ClassLimit{}; }
-};
-}  // namespace limits
 
 namespace victim {
 /// The newest gives way: it has the least to lose, and the oldest is sure to finish.
@@ -144,20 +164,51 @@ struct CheapestBlocks {
 };
 }  // namespace victim
 
+/// What becomes of the cache of a request that gives way.
+enum class Keep : std::uint8_t {
+  nothing,   // it is computed again
+  as_cache,  // its blocks are free for others; what nobody took by the time it starts again is not computed again
+  on_host,   // it is moved out and back: nothing is computed again; the blocks moved are counted
+};
+
+struct Preemption {
+  Keep keep{};
+  /// Tokens beyond the known ones that a preempted request must find room for, and holds, when it starts again. It is nobody's victim before
+  /// it has generated the first of them: no request is preempted twice without progress. 0: no such guard.
+  Tokens regain{};
+  bool enough_or_none{true};   // nobody is preempted for a request that must give way itself
+  bool front{true};            // a preempted request comes before those that were not
+  bool others_go_on{true};     // a request that gives way itself does not end the step of those behind it
+};
+
+namespace holds {
+/// The most a sequence holds on its way to a length: what the footprint says must be there. A window's blocks are held from the start.
+struct Most {
+  constexpr Blocks operator()(Footprint const& footprint, std::uint32_t pool, Sequences const& of, Tokens) const { return footprint.most(pool, of); }
+};
+
+/// What it holds after a step that computed `step` tokens; blocks out of a window go back as it moves. For single sequences.
+struct Exactly {
+  constexpr Blocks operator()(Footprint const& footprint, std::uint32_t pool, Sequences const& of, Tokens step) const {
+    return footprint.held(pool, of.length, step) * of.branches;
+  }
+};
+}  // namespace holds
+
 template <class P>
-concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool, Verdict const& verdict,
-                                   ClassAccount const& account) {
+concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool) {
   { policy.need(waiting) } -> std::same_as<Tokens>;
   { policy.headroom(pool) } -> std::same_as<Blocks>;
-  { policy.order.stops_at(verdict) } -> std::same_as<bool>;
-  { policy.limits.admits(waiting, account) } -> std::same_as<bool>;
+  { policy.order.rank(waiting) } -> std::same_as<std::uint64_t>;
+  { policy.order.bypass } -> std::convertible_to<Bypass>;
   { policy.victim.yields_before(running, running) } -> std::same_as<bool>;
 };
 
-/// Limits that bound a class's queue as well.
-template <class Limits>
-concept BoundsQueues = requires(Limits const& limits, Request const& request, ClassAccount const& account) {
-  { limits.queues(request, account) } -> std::same_as<bool>;
+/// An order that shares between tenants.
+template <class Order>
+concept SharesFairly = requires(Order const& order) {
+  { order.input } -> std::convertible_to<std::uint64_t>;
+  { order.output } -> std::convertible_to<std::uint64_t>;
 };
 
 }  // namespace kvbudget::inline v1

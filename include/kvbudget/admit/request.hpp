@@ -48,6 +48,10 @@ struct Request {
   std::uint64_t tag{};                  // the caller's own id
   std::uint64_t group{};                // the caller's own id of what is cancelled together; 0: of no group
   std::uint64_t deadline{no_deadline};  // the last step, as begin_step tells it, that it may see; later it is given up
+  std::uint32_t tenant{};               // whose it is, 0 to tenants - 1, where the order shares between tenants
+  std::int32_t priority{};              // smaller goes first (as in vLLM), where the order goes by it
+  std::uint64_t adapter{};              // the caller's own id of the adapter that must be loaded for it; 0: none
+  bool arrives{};                       // its cache is computed elsewhere: once started it is arriving, until arrived(ticket)
 
   /// Look-ahead is for decoding: a request that generates nothing has none.
   constexpr Tokens ahead() const { return max_new == Tokens{} ? Tokens{} : lookahead; }

@@ -19,18 +19,27 @@ enum class Reason : std::uint8_t {
   grown,
   past_max_new,  // growth beyond prompt + max_new: it holds prompt + max_new; the counts are tokens asked for, and left
   running,
+  arriving,  // admitted; its cache is still being received
+  held,      // finished; its cache is still being sent
   // queued
-  in_queue,     // submitted; admit_next() decides
-  no_room,      // the pool has fewer free blocks than it needs
-  headroom,     // the pool has the blocks, but admission may not use the headroom
-  class_limit,  // the policy's limits hold its class back; others pass it by
-  behind_head,  // it would fit, but the request at the head of the queue does not, and the order is strict
-  yielding,     // a lease was preempted in this step: nothing starts before the next
+  in_queue,       // submitted; admit_next() decides
+  no_room,        // the pool has fewer free blocks than it needs
+  headroom,       // the pool has the blocks, but admission may not use the headroom
+  class_floor,    // the pool has the blocks, but they are another class's guaranteed floor, and that class has requests waiting
+  class_limit,    // its class is at a ceiling; others pass it by
+  running_limit,  // max_running sequences run
+  adapter_limit,  // as many adapters are in use as fit; those whose adapter is in use pass it by
+  step_budget,    // this step has no tokens left
+  behind_head,    // it would fit, but one before it in the order does not, and may not be passed over
+  yielding,       // a lease was preempted in this step: nothing starts before the next
+  retiring,       // growth waits: the blocks it needs come back when the steps in flight retire
   preempted,
   // rejected
   exceeds_capacity,  // it can never fit: prompt + max_new is more than the pool holds
+  exceeds_class,     // prompt + max_new is more than its class may ever have
+  exceeds_step,      // prompts are not cut into chunks, and this one is more than a step computes
   queue_full,
-  class_queue_full,  // the policy's limits on its class's queue
+  class_queue_full,  // the limits on its class's queue
   draining,          // nothing new is taken
   unknown_class,
   bad_request,

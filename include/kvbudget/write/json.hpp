@@ -116,9 +116,9 @@ void to_json(Json& json, ClassAccount const& account) {
           {"active_tokens", account.active_tokens},
           {"tokens_held", account.tokens_held},
           {"tokens_per_request", account.tokens_per_request()},
-          {"peak_active_requests", account.peak_active_requests},
-          {"peak_active_tokens", account.peak_active_tokens},
-          {"peak_tokens_held", account.peak_tokens_held},
+          {"peak_active_requests", account.peak_active_requests()},
+          {"peak_active_tokens", account.peak_active_tokens()},
+          {"peak_tokens_held", account.peak_tokens_held()},
           {"rejected", Json::object()}};
   for (std::size_t i = 0; i < reasons; ++i)
     if (account.rejected[i] != 0) json["rejected"][std::string{name_of(static_cast<Reason>(i))}] = account.rejected[i];

@@ -12,7 +12,6 @@ struct GuaranteedNoEvict {
   kvbudget::need::PromptAndNew need{};
   kvbudget::headroom::AsGiven headroom{};
   kvbudget::order::Arrival order{};
-  kvbudget::limits::None limits{};
   kvbudget::victim::Newest victim{};
 };
 static_assert(AdmissionPolicy<GuaranteedNoEvict>);

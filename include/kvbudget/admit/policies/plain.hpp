@@ -8,8 +8,7 @@ namespace kvbudget::inline v1::policies {
 struct Plain {
   kvbudget::need::WholePrompt need{};
   kvbudget::headroom::AsGiven headroom{};
-  kvbudget::order::Arrival order{};  // {.scan_on = true}: a later request that fits may start
-  kvbudget::limits::None limits{};
+  kvbudget::order::Arrival order{};  // {.bypass = unbounded_bypass}: a later request that fits may start
   kvbudget::victim::Newest victim{};
 };
 static_assert(AdmissionPolicy<Plain>);

@@ -1,0 +1,509 @@
+// What a controller knows, and how it changes. Each transition moves one request, its blocks, its class's account and its tenant's counter
+// together; none of them decides anything. Who decides is the planner, which only reads.
+#pragma once
+
+#include <kvbudget/admit/lanes.hpp>
+#include <kvbudget/admit/plan.hpp>
+#include <kvbudget/admit/policy.hpp>
+
+namespace kvbudget::inline v1 {
+
+/// What of a policy was left out.
+template <class Policy>
+constexpr auto preemption_of(Policy const& policy) {
+  if constexpr (requires { policy.preemption; })
+    return policy.preemption;
+  else
+    return Preemption{};
+}
+template <class Policy>
+constexpr auto holds_of(Policy const& policy) {
+  if constexpr (requires { policy.holds; })
+    return policy.holds;
+  else
+    return holds::Most{};
+}
+template <class Policy>
+struct MemoryOf {
+  using type = NoMemory;
+};
+template <class Policy>
+requires requires { typename Policy::Memory; }
+struct MemoryOf<Policy> {
+  using type = typename Policy::Memory;
+};
+
+template <AdmissionPolicy Policy, BlockSource Source>
+class AdmissionState {
+ public:
+  using Memory = typename MemoryOf<Policy>::type;
+  using Plan = BasicStepPlan<Memory>;
+
+  struct AdapterUse {
+    std::uint64_t adapter;
+    std::uint64_t running;
+  };
+
+  template <class Make>
+  AdmissionState(AdmissionLimits const& of, Policy its_policy, bool good, Make make)
+      : policy{std::move(its_policy)},
+        limits{of},
+        footprint{of.resolved_footprint()},
+        ledger{good ? Ledger<Source>{of, make} : Ledger<Source>{}},
+        table{good ? of.max_live : 0},
+        lanes{good ? of.classes : 0, good ? of.tenants : 0},
+        accounts((good ? of.classes : 0) + std::size_t{1}),
+        fresh_(accounts.size()),
+        served_(good ? of.tenants : 0),
+        running_of_tenant_(served_.size()),
+        hits_(std::size_t{table.size()} * ledger.pools()) {
+    adapters.reserve(of.adapters);
+  }
+
+  Policy policy;
+  AdmissionLimits limits;
+  Footprint footprint;
+  Ledger<Source> ledger;
+  LiveTable table;
+  WaitingLanes lanes;
+  LiveList running;                    // in flight, by admission
+  std::vector<ClassAccount> accounts;  // one for each class, and the last for requests of unknown classes
+  std::vector<AdapterUse> adapters;    // in use
+  PoolBlocks next_step{};              // what the running requests' next token takes
+  std::uint64_t sequences{};           // in flight: branches count
+  std::uint64_t now{};
+  std::uint64_t steps{};    // that have begun
+  Tokens step_tokens{};     // computed in this one, as far as they were planned
+  std::uint64_t version{};  // counts changes
+  bool yielding{};          // somebody was preempted in this step
+  [[no_unique_address]] Memory memory{};
+
+  // ---- reading ----
+
+  std::uint32_t classes() const { return static_cast<std::uint32_t>(accounts.size()) - 1; }
+  std::size_t account_index(RequestClass request_class) const { return request_class.index < classes() ? request_class.index : classes(); }
+  ClassAccount& account(RequestClass request_class) { return accounts[account_index(request_class)]; }
+  ClassAccount const& account(RequestClass request_class) const { return accounts[account_index(request_class)]; }
+  std::uint64_t served(std::uint32_t tenant) const { return served_[tenant]; }
+
+  WaitingView waiting_view(Live const& live, Tokens at_once, ClassAccount const* of) const {
+    return {live.request, live.length(), live.arrived, at_once, of};
+  }
+  /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
+  PoolBlocks held_at(Live const& live, Tokens length, Tokens step) const {
+    PoolBlocks blocks{};
+    auto const holds = holds_of(policy);
+    Sequences const of = live.sequences(max(length, live.reserved));
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) blocks[pool] = holds(footprint, pool, of, step) - live.shared[pool];
+    return blocks;
+  }
+
+  /// The length up to which one that has room for `length` needs no other block.
+  Tokens room_at(Live const& live, Tokens length) const { return footprint.room(live.sequences(max(length, live.reserved)).length); }
+
+  /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
+  PoolBlocks beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
+    Tokens const full = room - live.request.ahead();
+    if (full >= live.longest()) return {};
+    PoolBlocks next = held_at(live, full + Tokens{1}, Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next[pool] -= held[pool];
+    return next;
+  }
+  /// Whether the next token is the one after those that there is room for.
+  static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
+
+  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first.
+  Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
+    Live const& live = table[slot];
+    Tokens const block = ledger.block(pool);
+    if (!live.found || block == Tokens{}) return {};
+    Blocks const most = blocks_in(live.length() - Tokens{1}, block);
+    Hits hits = hits_[std::size_t{slot} * ledger.pools() + pool];
+    hits.active = min(hits.active, most);
+    hits.idle = min(hits.idle, most - hits.active);
+    hits.host = min(hits.host, most - hits.active - hits.idle);
+    return hits;
+  }
+
+  // ---- waiting ----
+
+  std::uint32_t enqueue(Request const& request) {
+    std::uint32_t const slot = table.acquire(request);
+    Live& live = table[slot];
+    live.account = &account(request.request_class);
+    live.arrival = ++arrivals_;
+    live.arrived = now;
+    if constexpr (SharesFairly<decltype(policy.order)>) lift(request.tenant);
+    queue(slot, LiveState::waiting);
+    return slot;
+  }
+
+  void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
+    table[slot].found = true;
+    hits_[std::size_t{slot} * ledger.pools() + pool] = hits;
+    ++version;
+  }
+
+  void refuse(std::uint32_t slot, Reason reason) {
+    ClassAccount& of = *table[slot].account;
+    dequeue(slot);
+    ++of.rejected[static_cast<std::size_t>(reason)];
+    table.release(slot);
+  }
+
+  void passed(std::uint32_t slot, std::uint32_t times) {
+    table[slot].passed = static_cast<std::uint32_t>(min(Tokens{std::uint64_t{table[slot].passed} + times}, Tokens{0xffff'ffff}).count);
+    ++version;
+  }
+
+  /// A step's admission is over: whoever is queued has waited this step. Once a step.
+  void end_pass() {
+    if (pass_ended_) return;
+    pass_ended_ = true;
+    ++passes_;
+    for (std::size_t i = 0; i < accounts.size(); ++i) {
+      accounts[i].steps_waited += accounts[i].queued_requests;
+      accounts[i].ever_waited += fresh_[i];
+      fresh_[i] = 0;
+    }
+  }
+
+  void begin_step(std::uint64_t at) {
+    if (steps > 0) end_pass();
+    now = at;
+    ++steps;
+    ++version;
+    step_tokens = {};
+    pass_ended_ = false;
+    yielding = false;
+  }
+
+  // ---- starting and growing ----
+
+  /// False when the source gives less than it said it had; the request stays queued.
+  bool start(std::uint32_t slot, Planned const& as, bool step_by_step) {
+    Live& live = table[slot];
+    if (live.kept[0] != Blocks{}) drop_kept(slot);
+    if (!take(slot, as.blocks)) return false;
+    bool const again = live.state == LiveState::preempted;
+    dequeue(slot);
+    running.push_back(table, slot);
+    live.state = live.request.arrives && !again ? LiveState::arriving : LiveState::running;
+    live.admission = ++admissions_;
+    live.reserved = as.reserved;
+    live.started_at = live.grown();
+    live.step_by_step = step_by_step;
+    if (live.found)
+      for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.shared[pool] = usable_hits(slot, pool).active;
+    sequences += live.request.branches;
+    if (limits.adapters != 0) use(live.request.adapter);
+    ++running_of_tenant_[live.request.tenant];
+
+    ClassAccount& of = *live.account;
+    ++of.admitted;
+    ++of.active_requests;
+    of.active_tokens += live.cached();
+    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += as.blocks[0];
+    if (!again) of.found_tokens += as.found;
+    serve(live.request.tenant, live.length() - as.found, false);
+    live.lost -= live.cached_at(as.found);
+    account_for(live, as.found, step_by_step ? as.found + as.tokens : live.length());
+    live.done = as.found;
+    if (step_by_step) {
+      of.to_compute += live.length() - live.done;
+      advance(live, as.tokens);
+    }
+    hold(live, as.blocks, as.reserved);
+    return true;
+  }
+
+  /// It holds `step` tokens more, for which it has the blocks.
+  void grow(std::uint32_t slot, Tokens step) {
+    Live& live = table[slot];
+    Tokens const before = live.cached();
+    live.ends += step;
+    if (live.step_by_step) {
+      live.done += step;
+      live.pending -= step;
+    }
+    ClassAccount& of = *live.account;
+    of.active_tokens += live.cached() - before;
+    of.useful_tokens += live.cached() - before;
+    serve(live.request.tenant, step * live.request.branches, true);
+    ++version;
+  }
+
+  /// A step by step request computes `tokens` of what it knows.
+  void compute(std::uint32_t slot, Tokens tokens) {
+    Live& live = table[slot];
+    account_for(live, live.done, live.done + tokens);
+    advance(live, tokens);
+    ++version;
+  }
+
+  /// A step that computed the last known token has generated another.
+  void generate(std::uint32_t slot) {
+    Live& live = table[slot];
+    if (live.done == live.length() && live.pending == Tokens{} && live.length() < live.longest()) live.pending = Tokens{1};
+  }
+  void generate(std::uint32_t slot, Tokens more) {
+    Live& live = table[slot];
+    live.pending = min(live.pending + more, live.longest() - live.length());
+    ++version;
+  }
+
+  /// Another set of blocks for a request in flight. False when the source gives less than it said it had.
+  bool exchange(std::uint32_t slot, PoolBlocks const& blocks) {
+    Live& live = table[slot];
+    PoolBlocks more{}, less{};
+    bool gives = false;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) {
+      more[pool] = blocks[pool] - live.held[pool];
+      less[pool] = live.held[pool] - blocks[pool];
+      gives |= less[pool] != Blocks{};
+    }
+    if (gives) ledger.give(less, live.request.request_class, now);
+    bool const taken = take(slot, more);
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] = live.held[pool] - less[pool] + (taken ? more[pool] : Blocks{});
+    return taken;
+  }
+
+  /// Notes what a request in flight holds now, and that it reaches to `length` tokens.
+  void hold(std::uint32_t slot, PoolBlocks const& blocks, Tokens length) { hold(table[slot], blocks, length); }
+  void hold(Live& live, PoolBlocks const& blocks, Tokens length) {
+    Sequences const reach = live.sequences(max(length, live.reserved));
+    count_next(live, false);
+    live.held = blocks;
+    live.room = footprint.room(reach.length);
+    live.next = beyond(live, live.room, blocks);
+    count_steps(live);
+    Tokens const tokens_held = footprint.tokens_held(reach);
+    if (tokens_held < live.tokens_held) live.account->mark_peaks();
+    live.account->tokens_held -= live.tokens_held;
+    live.tokens_held = tokens_held;
+    live.account->tokens_held += tokens_held;
+    measure(live);
+  }
+
+  /// How far growth needs no look at anything else, and whether its next token already takes blocks.
+  void measure(std::uint32_t slot) { measure(table[slot]); }
+  void measure(Live& live) {
+    Tokens const grown = live.grown();
+    live.left = grows_freely(live) ? min(live.room - live.request.ahead() - live.length(), live.request.max_new - grown) : Tokens{};
+    live.ends = grown + live.left;
+    count_next(live, live.state == LiveState::running && at_end(live, live.length(), live.room));
+    ++version;
+  }
+
+  /// Whether what the token after its room takes is among what the next step takes.
+  void count_next(Live& live, bool counted) {
+    if (live.next_counted == counted) return;
+    live.next_counted = counted;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
+      if (counted)
+        next_step[pool] += live.next[pool];
+      else
+        next_step[pool] -= live.next[pool];
+  }
+
+  void become(std::uint32_t slot, LiveState state) {
+    table[slot].state = state;
+    measure(table[slot]);
+  }
+
+  // ---- stopping ----
+
+  /// A request in flight gives its room back and waits again.
+  void preempt(std::uint32_t slot) {
+    Live& live = table[slot];
+    Preemption const how = preemption_of(policy);
+    PoolBlocks const held = live.held;
+    live.lost += live.cached_at(live.computed());
+    stop(slot);
+    live.ends = live.grown() + live.pending;
+    live.left = {};
+    live.pending = {};
+    live.step_by_step = false;
+    live.reserved = {};
+    live.again = max(live.again, how.regain);
+    live.front = how.front;
+    ClassAccount& of = *live.account;
+    ++of.preempted;
+    forget_hits(slot);
+    queue(slot, LiveState::preempted);
+    if (how.keep == Keep::on_host) of.moved_blocks += held[0];
+    if (how.keep == Keep::as_cache && !ledger.retires()) {
+      live.kept = held;
+      ledger.keep(held);
+      evict();
+    }
+    yielding = true;
+  }
+
+  /// A request leaves for good, wherever it is.
+  void leave(std::uint32_t slot, bool completed, std::uint64_t ClassAccount::*how) {
+    Live& live = table[slot];
+    count_steps(live);
+    ClassAccount& of = *live.account;
+    ++(of.*how);
+    if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
+    if (live.in_flight())
+      stop(slot);
+    else
+      dequeue(slot);
+    table.release(slot);
+  }
+
+  void retire(std::uint64_t step) {
+    ledger.retire(step);
+    ++version;
+  }
+
+ private:
+  void queue(std::uint32_t slot, LiveState state) {
+    Live& live = table[slot];
+    live.state = state;
+    live.queued_in_pass = passes_;
+    live.rank = policy.order.rank(waiting_view(live, Tokens::max(), nullptr));
+    lanes.insert(table, slot);
+    ClassAccount& of = *live.account;
+    ++of.queued_requests;
+    of.queued_tokens += live.cached();
+    if (!live.has_waited) ++fresh_[live.request.request_class.index];
+    ++version;
+  }
+
+  void dequeue(std::uint32_t slot) {
+    Live& live = table[slot];
+    lanes.remove(table, slot);
+    if (ledger.pools() > 0 && live.kept[0] != Blocks{}) drop_kept(slot);
+    ClassAccount& of = *live.account;
+    --of.queued_requests;
+    of.queued_tokens -= live.cached();
+    ++version;
+    if (live.has_waited) return;
+    live.has_waited = live.queued_in_pass != passes_;
+    if (!live.has_waited) --fresh_[live.request.request_class.index];
+  }
+
+  void stop(std::uint32_t slot) {
+    Live& live = table[slot];
+    ledger.give(live.held, live.request.request_class, now);
+    running.remove(table, slot);
+    sequences -= live.request.branches;
+    if (limits.adapters != 0) stop_using(live.request.adapter);
+    --running_of_tenant_[live.request.tenant];
+    ClassAccount& of = *live.account;
+    of.mark_peaks();
+    --of.active_requests;
+    of.active_tokens -= live.cached();
+    of.to_compute -= live.length() - live.computed();
+    count_steps(live);
+    of.tokens_held -= live.tokens_held;
+    count_next(live, false);
+    live.held = {};
+    live.shared = {};
+    live.tokens_held = {};
+    ++version;
+  }
+
+  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone.
+  bool grows_freely(Live const& live) const {
+    constexpr bool simple = std::same_as<decltype(holds_of(policy)), holds::Most> && !SharesFairly<decltype(policy.order)>;
+    return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
+           live.request.request_class.index >= limits.class_limits.size();
+  }
+
+  void advance(Live& live, Tokens tokens) {
+    live.done += tokens;
+    live.account->to_compute -= tokens;
+  }
+
+  /// Tokens computed from one length to another: those that were lost before are computed again.
+  void account_for(Live& live, Tokens from, Tokens to) {
+    Tokens const computed = live.cached_at(to) - live.cached_at(from), again = min(computed, live.lost);
+    live.lost -= again;
+    live.account->recomputed_tokens += again;
+    live.account->useful_tokens += computed - again;
+  }
+
+  /// Tokens held x steps, up to now.
+  void count_steps(Live& live) {
+    live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps - live.counted_at));
+    live.counted_at = steps;
+  }
+
+  // ---- what is kept as cache ----
+
+  bool take(std::uint32_t slot, PoolBlocks const& blocks) {
+    if (!ledger.take(blocks, table[slot].request.request_class)) return false;
+    evict(slot);
+    return true;
+  }
+
+  /// While blocks that were kept have been taken: whoever would start last loses all of its own.
+  void evict(std::uint32_t spared = no_slot) {
+    while (ledger.must_evict()) {
+      std::uint32_t last = no_slot;
+      for (auto const lane : lanes.active())
+        for (std::uint32_t slot = lanes.front(lane); slot != no_slot; slot = table[slot].next_slot)
+          if (table[slot].kept[0] != Blocks{} && slot != spared && (last == no_slot || waits_before(table[last], table[slot]))) last = slot;
+      if (last == no_slot) last = spared;
+      table[last].account->evicted_blocks += table[last].kept[0];
+      drop_kept(last);
+    }
+  }
+  void drop_kept(std::uint32_t slot) {
+    ledger.evict(table[slot].kept);
+    table[slot].kept = {};
+  }
+
+  void forget_hits(std::uint32_t slot) {
+    if (!table[slot].found) return;
+    table[slot].found = false;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) hits_[std::size_t{slot} * ledger.pools() + pool] = {};
+  }
+
+  // ---- tenants and adapters ----
+
+  void serve(std::uint32_t tenant, Tokens tokens, bool generated) {
+    if constexpr (SharesFairly<decltype(policy.order)>)
+      served_[tenant] = saturating_add(served_[tenant], saturating_multiply(tokens.count, generated ? policy.order.output : policy.order.input));
+  }
+
+  /// A tenant that has nothing here does not save up: it starts with the least served of those that have.
+  void lift(std::uint32_t tenant) {
+    auto const here = [&](std::uint32_t t) { return lanes.waiting_of(t) + running_of_tenant_[t] > 0; };
+    if (here(tenant)) return;
+    std::uint64_t least = saturated_count;
+    for (std::uint32_t t = 0; t < served_.size(); ++t)
+      if (here(t) && served_[t] < least) least = served_[t];
+    if (least != saturated_count && least > served_[tenant]) served_[tenant] = least;
+  }
+
+  void use(std::uint64_t adapter) {
+    if (adapter == 0) return;
+    for (auto& one : adapters)
+      if (one.adapter == adapter) return void(++one.running);
+    adapters.push_back({adapter, 1});
+  }
+  void stop_using(std::uint64_t adapter) {
+    for (auto& one : adapters) {
+      if (one.adapter != adapter || --one.running > 0) continue;
+      one = adapters.back();
+      adapters.pop_back();
+      return;
+    }
+  }
+
+  std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
+  std::vector<std::uint64_t> served_;
+  std::vector<std::uint64_t> running_of_tenant_;
+  std::vector<Hits> hits_;
+  std::uint64_t passes_{};  // admission passes that have ended
+  std::uint64_t arrivals_{};
+  std::uint64_t admissions_{};
+  bool pass_ended_{};
+};
+
+}  // namespace kvbudget::inline v1
