@@ -2,6 +2,8 @@
 #include "catch.hpp"
 
 #include <kvbudget/admit/controller.hpp>
+#include <kvbudget/admit/future_peak.hpp>
+#include <kvbudget/admit/output_lengths.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -52,4 +54,22 @@ TEST_CASE("submit, admit, grow, preempt, cancel and release allocate nothing") {
   REQUIRE(gate.account(0).preempted > 10);
   { std::vector<int> const counted(3); }
   REQUIRE(allocations > after);  // the counter counts
+}
+
+TEST_CASE("what is expected of outputs and of the future is kept without allocating") {
+  FuturePeak future{16_tokens, 64};
+  OutputLengths lengths;
+  std::size_t const before = allocations;
+  Blocks most{};
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    lengths.observe(Tokens{i % 700});
+    most = max(most, future.peak_with({100_tokens, lengths.quantile(90_percent)}));
+    future.put(i % 100, {Tokens{i % 300}, lengths.quantile_beyond(50_percent, Tokens{i % 500})});
+    if (i % 3 == 0) future.advance();
+    if (i % 7 == 0) future.remove(i % 64);
+  }
+  std::size_t const after = allocations;
+  REQUIRE(after == before);
+  REQUIRE(future.size() > 50);
+  REQUIRE(most > future.peak());
 }
