@@ -1,43 +1,21 @@
-// What a decision costs, beside a plain counter in the same run: compare the ratios, the machines are noisy.
-#include <kvbudget/kvbudget.hpp>
-
-#include <benchmark/benchmark.h>
-
-#include <vector>
+// What a decision costs, beside baselines in the same run: compare the ratios, the machines are noisy.
+#include "scenarios.hpp"
 
 using namespace kvbudget;
 using namespace kvbudget::literals;
 
 namespace {
 
-void plain_counter(benchmark::State& state) {
-  std::uint64_t free = 100'000;
-  for (auto _ : state) {
-    std::uint64_t const need = (1'000 + (free & 1) + 15) / 16;
-    if (free >= need) free -= need;
-    benchmark::DoNotOptimize(free);
-    free += need;
-  }
-}
-BENCHMARK(plain_counter);
-
-void submit_admit_release(benchmark::State& state) {
-  AdmissionController gate{{.capacity = 100'000_blocks, .headroom = 2_percent, .footprint = paged(16_tokens)}};
-  for (auto _ : state) {
-    gate.submit({.prompt = 1'000_tokens, .max_new = 100_tokens});
-    auto lease = gate.admit_next();
-    benchmark::DoNotOptimize(lease);
-  }
-}
-BENCHMARK(submit_admit_release);
-
-void grow_a_token(benchmark::State& state) {
-  AdmissionController gate{{.capacity = 10'000'000'000_blocks, .footprint = paged(16_tokens)}};
-  gate.submit({.prompt = 1'000_tokens, .max_new = 100'000'000'000_tokens});
-  auto lease = gate.admit_next();
-  for (auto _ : state) benchmark::DoNotOptimize(lease.grow(1_tokens));
-}
-BENCHMARK(grow_a_token);
+bool const registered = [] {
+  scenarios::for_each_scenario([]<class Work>(scenarios::Scenario<Work> const& scenario) {
+    benchmark::RegisterBenchmark(scenario.name, [](benchmark::State& state) {
+      Work work;
+      std::uint64_t i = 0;
+      for (auto _ : state) work(i++);
+    });
+  });
+  return true;
+}();
 
 void kv_bytes_of_a_hybrid(benchmark::State& state) {
   CacheSpec const gemma{

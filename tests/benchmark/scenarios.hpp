@@ -1,0 +1,119 @@
+// What an operation of admission costs, beside what costs least: kvbudget_benchmark measures nanoseconds, instructions.sh instructions.
+//
+// A scenario's work sets up in its constructor; operator()(i) is its i-th operation. The baselines take room for 1,000 tokens, 63 blocks of
+// 16, and give it back, as submit_admit_release does, but keep no order and no accounts.
+// A new scenario is a struct, and a line in for_each_scenario() with the most instructions an operation may take.
+#pragma once
+
+#include "floor.hpp"
+
+#include <kvbudget/kvbudget.hpp>
+#include <kvbudget/sync/token_gate.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+namespace kvbudget::scenarios {
+
+using namespace kvbudget::literals;
+
+/// An operation that was not done is not measured.
+inline void expect(bool done) {
+  if (!done) std::abort();
+}
+
+struct PlainCounter {
+  std::uint64_t free = 100'000;
+
+  void operator()(std::uint64_t i) {
+    std::uint64_t const need = (1'000 + i % 2 + 15) / 16;
+    expect(need <= free);
+    free -= need;
+    benchmark::DoNotOptimize(free);
+    free += need;
+  }
+};
+
+struct AtomicPair {
+  std::atomic<std::uint64_t> free = 100'000;
+
+  void operator()(std::uint64_t) {
+    free.fetch_sub(63, std::memory_order_acquire);
+    free.fetch_add(63, std::memory_order_release);
+  }
+};
+
+struct ReserveRelease {
+  TokenGate gate{1'600'000_tokens, 32'000_tokens};
+  TokenRoom another = gate.reserve(1'000_tokens);
+
+  void operator()(std::uint64_t) {
+    TokenRoom const room = gate.reserve(1'000_tokens);
+    expect(static_cast<bool>(room));
+  }
+};
+
+/// A controller with 64 requests of four classes running. Their prompts differ by a token, so that in every step four of them are
+/// at the end of a block of 16.
+struct Running {
+  static constexpr std::uint64_t classes = 4;
+
+  AdmissionController<> gate{{.capacity = 10'000'000'000_blocks, .headroom = 2_percent, .footprint = paged(16_tokens), .classes = classes}};
+  std::array<AdmissionController<>::Lease, 64> batch;
+
+  Running() {
+    for (std::uint64_t i = 0; i < batch.size(); ++i) {
+      gate.submit({.prompt = Tokens{1'000 + i}, .max_new = 100'000'000'000_tokens, .request_class = i % classes});
+      batch[i] = gate.admit_next();
+      expect(!batch[i].ended());
+    }
+  }
+};
+
+struct SubmitAdmitRelease : Running {
+  void operator()(std::uint64_t i) {
+    expect(gate.submit({.prompt = 1'000_tokens, .max_new = 100_tokens, .request_class = i % classes}).queued());
+    auto const lease = gate.admit_next();
+    expect(!lease.ended());
+  }
+};
+
+/// What asking each lease in turn takes by itself: the loop, which is part of GrowToken.
+struct LookAtLease : Running {
+  void operator()(std::uint64_t i) { expect(!batch[i % batch.size()].ended()); }
+};
+
+/// One token of one lease, as a scheduler's loop asks for it and then looks whether the lease has ended.
+struct GrowToken : Running {
+  void operator()(std::uint64_t i) {
+    auto& lease = batch[i % batch.size()];
+    lease.grow(1_tokens);
+    expect(!lease.ended());
+  }
+};
+
+inline constexpr std::uint64_t no_bound = 0;
+
+template <class Work>
+struct Scenario {
+  char const* name;
+  std::uint64_t most_instructions{no_bound};
+};
+
+template <class Visit>
+void for_each_scenario(Visit visit) {
+  visit(Scenario<PlainCounter>{"plain_counter"});
+  visit(Scenario<AtomicPair>{"atomic_pair"});
+  visit(Scenario<ReserveRelease>{"token_gate_reserve_release"});
+#if __has_include(<floor_prefix.cpp>)
+  visit(Scenario<FloorBlocks>{"floor_take_give_63_blocks"});
+#endif
+  visit(Scenario<SubmitAdmitRelease>{"submit_admit_release", 600});
+  visit(Scenario<LookAtLease>{"look_at_lease"});
+  visit(Scenario<GrowToken>{"grow_token", 20});
+}
+
+}  // namespace kvbudget::scenarios
