@@ -57,19 +57,19 @@ TEST_CASE("submit, admit, grow, preempt, cancel and release allocate nothing") {
 }
 
 TEST_CASE("what is expected of outputs and of the future is kept without allocating") {
-  FuturePeak future{16_tokens, 64};
+  FuturePeak future{paged(16_tokens), 64};
   OutputLengths lengths;
   std::size_t const before = allocations;
   Blocks most{};
   for (std::uint64_t i = 0; i < 10'000; ++i) {
     lengths.observe(Tokens{i % 700});
-    most = max(most, future.peak_with({100_tokens, lengths.quantile(90_percent)}));
-    future.put(i % 100, {Tokens{i % 300}, lengths.quantile_beyond(50_percent, Tokens{i % 500})});
+    most = max(most, future.peak_with({{.length = 100_tokens}, lengths.quantile(90_percent)})[0]);
+    future.put(i % 100, {{.length = Tokens{i % 300}}, lengths.quantile_beyond(50_percent, Tokens{i % 500})});
     if (i % 3 == 0) future.advance();
     if (i % 7 == 0) future.remove(i % 64);
   }
   std::size_t const after = allocations;
   REQUIRE(after == before);
   REQUIRE(future.size() > 50);
-  REQUIRE(most > future.peak());
+  REQUIRE(most > future.peak()[0]);
 }

@@ -6,6 +6,7 @@
 // An abandoned plan leaves no trace. digest() is the same on every rank that saw the same calls: compare it before the step runs.
 #pragma once
 
+#include <kvbudget/admit/future_peak.hpp>
 #include <kvbudget/admit/live.hpp>
 
 namespace kvbudget::inline v1 {
@@ -91,6 +92,7 @@ struct BasicStepPlan {
     std::vector<OfLane> lanes;
     std::vector<OfTenant> tenants;
     std::vector<std::uint64_t> adapters;  // that the plan loads
+    FuturePeak peak;                      // with those that the plan starts, where the need looks ahead
   } draft;
   std::uint64_t version{};  // of the controller that it was made on
   bool of_whole_step{};     // commit() advances every request's tokens

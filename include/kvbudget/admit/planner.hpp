@@ -31,6 +31,7 @@ class Planner {
     plan_.clear();
     plan_.version = state.version;
     plan_.memory = state.memory;
+    if constexpr (State::looks_ahead_) plan_.draft.peak = state.peak;
     running_ = state.running.size();
     sequences_ = state.sequences;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
@@ -194,6 +195,7 @@ class Planner {
     of.active_tokens += live.cached();
     of.to_compute += live.length() - as.found;
     ++of.started;
+    if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
     of.held += as.take[0];
     if (!loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
     if constexpr (SharesFairly<decltype(state_.policy.order)>)
@@ -519,7 +521,7 @@ class Planner {
   /// prompt + max_new. One that was preempted needs more than it had.
   Tokens reserved_for(Live const& live, Tokens found, Tokens at_once) const {
     Tokens const least = needs_part() ? found + at_once : live.length() + live.again;
-    Tokens const asked = state_.policy.need(state_.waiting_view(live, found + at_once, &state_.account(live.request.request_class)));
+    Tokens const asked = state_.policy.need(state_.waiting_view(live, found + at_once));
     return min(max(asked, least), live.longest());
   }
 
@@ -556,10 +558,17 @@ class Planner {
     Tokens const to_compute = live.length() - as.found;
     if (to_compute != Tokens{} && (as.tokens == Tokens{} || (limits.whole_prompts && as.tokens < to_compute)))
       return count(Reason::step_budget, ".tokens_per_step", limits.whole_prompts ? to_compute.count : 1, tokens_.count);
+    PoolBlocks const peak = peak_with(live);
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       Blocks const floors = pool == 0 ? missing_floors(live.request.request_class) : Blocks{};
       if (needed[pool] > available_[pool]) return say(Reason::no_room, pool);
       if (needed[pool] + headroom(pool) > available_[pool]) return say(Reason::headroom, pool);
+      if (peak[pool] + (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool)) > state_.ledger.capacity(pool)) {
+        Verdict verdict = say(Reason::future_peak, pool);
+        verdict.needed = peak[pool];
+        verdict.free = state_.ledger.capacity(pool);
+        return verdict;
+      }
       if (needed[pool] + headroom(pool) + floors > available_[pool]) {
         Verdict verdict = say(Reason::class_floor, pool);
         verdict.headroom += floors;
@@ -569,6 +578,14 @@ class Planner {
     Verdict verdict = say(running_ == 0 ? Reason::fits_alone : Reason::fits, 0);
     verdict.outcome = Outcome::admitted;
     return verdict;
+  }
+
+  /// The most that those in flight, and those that the plan starts, will hold at once with it; nothing where the need does not look ahead.
+  PoolBlocks peak_with(Live const& live) {
+    if constexpr (State::looks_ahead_)
+      return plan_.draft.peak.peak_with(state_.decoding(live));
+    else
+      return {};
   }
 
   // ---- classes ----
@@ -635,6 +652,7 @@ class Planner {
   Tokens chunk_;            // and of one request
   std::uint32_t running_{};
   std::uint32_t scanned_{};
+  std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
 };
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <kvbudget/admit/account.hpp>
+#include <kvbudget/admit/output_lengths.hpp>
 #include <kvbudget/core/footprint.hpp>
 
 namespace kvbudget::inline v1 {
@@ -19,7 +20,8 @@ struct WaitingView {
   Tokens known{};
   std::uint64_t arrived{};  // the step it was submitted in, as begin_step told it
   Tokens at_once{};         // the most tokens that its first step could compute
-  ClassAccount const* account{};  // of its class; null where it is only ordered
+  Tokens generated{};
+  OutputLengths const* outputs{};  // of its class, where the need learns from them
 };
 
 /// A request that runs. `admission` numbers the admissions: a larger one is newer. So does `arrival` the submissions.
@@ -61,6 +63,23 @@ struct WholePromptFree {
 /// Room for all that may come: no growth ever fails, and nobody is preempted. Long limits on short outputs leave the pool empty.
 struct PromptAndNew {
   constexpr Tokens operator()(WaitingView const& waiting) const { return waiting.request.prompt + waiting.request.max_new; }
+};
+
+/// Room for what its class's outputs have turned out to be: prompt + the length that `share` of them do not exceed; of one that has generated
+/// more already, of those that got as far. As long as too few are known, room for all that may come.
+struct PromptAndExpected {
+  static constexpr bool learns = true;
+  Percent share{90};
+  constexpr Tokens operator()(WaitingView const& waiting) const {
+    return waiting.request.prompt + min(waiting.request.max_new, waiting.outputs->quantile_beyond(share, waiting.generated));
+  }
+};
+
+/// Room for every known token now, and for all that run together up to their last token: the most they will ever hold at once must fit beside
+/// the headroom given (Past-Future, MC-SF). Where lengths are known and every request decodes a token a step, no growth ever fails.
+struct FuturePeak {
+  static constexpr bool looks_ahead = true;
+  constexpr Tokens operator()(WaitingView const& waiting) const { return waiting.known; }
 };
 }  // namespace need
 

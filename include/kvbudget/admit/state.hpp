@@ -2,6 +2,7 @@
 // together; none of them decides anything. Who decides is the planner, which only reads.
 #pragma once
 
+#include <kvbudget/admit/future_peak.hpp>
 #include <kvbudget/admit/lanes.hpp>
 #include <kvbudget/admit/plan.hpp>
 #include <kvbudget/admit/policy.hpp>
@@ -33,11 +34,17 @@ struct MemoryOf<Policy> {
   using type = typename Policy::Memory;
 };
 
+template <class Policy>
+inline constexpr bool learns_outputs = requires { decltype(Policy::need)::learns; };
+template <class Policy>
+inline constexpr bool looks_ahead = requires { decltype(Policy::need)::looks_ahead; };
+
 template <AdmissionPolicy Policy, BlockSource Source>
 class AdmissionState {
  public:
   using Memory = typename MemoryOf<Policy>::type;
   using Plan = BasicStepPlan<Memory>;
+  static constexpr bool looks_ahead_ = looks_ahead<Policy>;
 
   struct AdapterUse {
     std::uint64_t adapter;
@@ -58,6 +65,8 @@ class AdmissionState {
         running_of_tenant_(served_.size()),
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
+    if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
+    if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
   }
 
   Policy policy;
@@ -69,6 +78,7 @@ class AdmissionState {
   LiveList running;                    // in flight, by admission
   std::vector<ClassAccount> accounts;  // one for each class, and the last for requests of unknown classes
   std::vector<AdapterUse> adapters;    // in use
+  FuturePeak peak;                     // of those in flight, where the need looks ahead
   PoolBlocks next_step{};              // what the running requests' next token takes
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
@@ -86,9 +96,10 @@ class AdmissionState {
   ClassAccount const& account(RequestClass request_class) const { return accounts[account_index(request_class)]; }
   std::uint64_t served(std::uint32_t tenant) const { return served_[tenant]; }
 
-  WaitingView waiting_view(Live const& live, Tokens at_once, ClassAccount const* of) const {
-    return {live.request, live.length(), live.arrived, at_once, of};
+  WaitingView waiting_view(Live const& live, Tokens at_once) const {
+    return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
   }
+  Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
   PoolBlocks held_at(Live const& live, Tokens length, Tokens step) const {
     PoolBlocks blocks{};
@@ -176,6 +187,7 @@ class AdmissionState {
     step_tokens = {};
     pass_ended_ = false;
     yielding = false;
+    if constexpr (looks_ahead<Policy>) look_ahead();
   }
 
   // ---- starting and growing ----
@@ -214,6 +226,7 @@ class AdmissionState {
       advance(live, as.tokens);
     }
     hold(live, as.blocks, as.reserved);
+    if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
 
@@ -346,6 +359,8 @@ class AdmissionState {
     count_steps(live);
     ClassAccount& of = *live.account;
     ++(of.*how);
+    if constexpr (learns_outputs<Policy>)
+      if (completed) outputs_[live.request.request_class.index].observe(live.grown());
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
     if (live.in_flight())
       stop(slot);
@@ -364,7 +379,7 @@ class AdmissionState {
     Live& live = table[slot];
     live.state = state;
     live.queued_in_pass = passes_;
-    live.rank = policy.order.rank(waiting_view(live, Tokens::max(), nullptr));
+    live.rank = policy.order.rank(waiting_view(live, Tokens::max()));
     lanes.insert(table, slot);
     ClassAccount& of = *live.account;
     ++of.queued_requests;
@@ -390,6 +405,7 @@ class AdmissionState {
     Live& live = table[slot];
     ledger.give(live.held, live.request.request_class, now);
     running.remove(table, slot);
+    if constexpr (looks_ahead<Policy>) peak.remove(slot);
     sequences -= live.request.branches;
     if (limits.adapters != 0) stop_using(live.request.adapter);
     --running_of_tenant_[live.request.tenant];
@@ -405,6 +421,13 @@ class AdmissionState {
     live.shared = {};
     live.tokens_held = {};
     ++version;
+  }
+
+  /// A step has gone by since what runs was looked at last: those that did not grow by a token in it are put right.
+  void look_ahead() {
+    for (std::uint32_t slot = running.front(); slot != no_slot; slot = table[slot].next_slot)
+      if (Live const& live = table[slot]; peak.length(slot) != live.sequences(live.length()).length) peak.put(slot, decoding(live));
+    peak.advance();
   }
 
   /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone.
@@ -500,6 +523,7 @@ class AdmissionState {
   std::vector<std::uint64_t> served_;
   std::vector<std::uint64_t> running_of_tenant_;
   std::vector<Hits> hits_;
+  std::vector<OutputLengths> outputs_;  // of each class, where the need learns from them
   std::uint64_t passes_{};  // admission passes that have ended
   std::uint64_t arrivals_{};
   std::uint64_t admissions_{};

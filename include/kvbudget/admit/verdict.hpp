@@ -25,6 +25,7 @@ enum class Reason : std::uint8_t {
   in_queue,       // submitted; admit_next() decides
   no_room,        // the pool has fewer free blocks than it needs
   headroom,       // the pool has the blocks, but admission may not use the headroom
+  future_peak,    // the pool has the blocks now, but those that run will need them
   class_floor,    // the pool has the blocks, but they are another class's guaranteed floor, and that class has requests waiting
   class_limit,    // its class is at a ceiling; others pass it by
   running_limit,  // max_running sequences run
