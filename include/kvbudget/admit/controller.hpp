@@ -89,12 +89,12 @@ class AdmissionController {
 
   /// What the next step does. Every running request computes what it knows, by chunks, in order of admission; those whose room runs out take
   /// victims or give way; then, if nobody was preempted in this step, requests start. The first form allocates.
-  StepPlan plan(Step const& step = {}) const {
+  StepPlan plan(StepBudget const& step = {}) const {
     StepPlan plan;
     this->plan(step, plan);
     return plan;
   }
-  void plan(Step const& step, StepPlan& plan) const {
+  void plan(StepBudget const& step, StepPlan& plan) const {
     Planner<State> planner{state_, plan, step};
     if constexpr (requires { state_.policy.plan(planner); }) {
       state_.policy.plan(planner);

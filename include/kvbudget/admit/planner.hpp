@@ -10,8 +10,8 @@
 
 namespace kvbudget::inline v1 {
 
-/// A step of a scheduler: how much it may compute, in all and of one request. What is not said is as the limits say.
-struct Step {
+/// How much a step of a scheduler may compute, in all and of one request. What is not said is as the limits say.
+struct StepBudget {
   Tokens tokens{Tokens::max()};
   Tokens chunk{Tokens::max()};
 };
@@ -22,7 +22,7 @@ class Planner {
   using Plan = typename State::Plan;
 
   /// Starts an empty plan in `plan`, whose memory is used again.
-  Planner(State const& state, Plan& plan, Step const& step)
+  Planner(State const& state, Plan& plan, StepBudget const& step)
       : state_{state},
         plan_{plan},
         tokens_{min(step.tokens, state.limits.tokens_per_step - state.step_tokens)},
