@@ -25,7 +25,7 @@ struct Live {
   Tokens started_at{};   // tokens generated when it started last
   ClassAccount* account{};
   PoolBlocks held{};
-  PoolBlocks next{};               // blocks that the token after its room takes
+  PoolBlocks next{};               // blocks that its next token takes, where it stands at the end of its room
   PoolBlocks shared{};             // blocks it uses and others hold
   PoolBlocks kept{};               // blocks a preempted request left as cache, as long as nobody takes them
   std::uint64_t token_steps{};     // tokens held x steps, up to the step it was last counted in
@@ -53,7 +53,9 @@ struct Live {
   constexpr bool progressed() const { return grown() > started_at; }
   /// Cached tokens of all branches, which share the prompt; now, or at another length.
   constexpr Tokens cached() const { return cached_at(length()); }
-  constexpr Tokens cached_at(Tokens length) const { return min(length, request.prompt) + (length - request.prompt) * request.branches; }
+  constexpr Tokens cached_at(Tokens length) const {
+    return request.branches == 1 ? length : min(length, request.prompt) + (length - request.prompt) * request.branches;
+  }
   constexpr Sequences sequences(Tokens length) const { return {length + request.ahead(), request.prompt, request.branches}; }
   constexpr bool queued() const { return state == LiveState::waiting || state == LiveState::preempted; }
   constexpr bool in_flight() const { return state >= LiveState::arriving; }

@@ -536,9 +536,9 @@ class Planner {
   }
 
   Verdict judge(Live const& live, std::uint32_t slot, PoolBlocks const& needed, Considered const& as) {
-    auto const say = [&](Reason reason, std::uint32_t pool) {
+    auto const say = [&](Reason reason, std::uint32_t pool, Blocks beside) {
       Verdict verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
-      verdict.headroom = headroom(pool);
+      verdict.headroom = beside;
       return verdict;
     };
     auto const count = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
@@ -546,7 +546,7 @@ class Planner {
     };
     AdmissionLimits const& limits = state_.limits;
     if (char const* const field = class_ceiling(live, as)) {
-      Verdict verdict = say(Reason::class_limit, 0);
+      Verdict verdict = say(Reason::class_limit, 0, headroom(0));
       verdict.field = field;
       return verdict;
     }
@@ -559,23 +559,21 @@ class Planner {
     if (to_compute != Tokens{} && (as.tokens == Tokens{} || (limits.whole_prompts && as.tokens < to_compute)))
       return count(Reason::step_budget, ".tokens_per_step", limits.whole_prompts ? to_compute.count : 1, tokens_.count);
     PoolBlocks const peak = peak_with(live);
+    Blocks beside{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      Blocks const floors = pool == 0 ? missing_floors(live.request.request_class) : Blocks{};
-      if (needed[pool] > available_[pool]) return say(Reason::no_room, pool);
-      if (needed[pool] + headroom(pool) > available_[pool]) return say(Reason::headroom, pool);
+      Blocks const left = headroom(pool), floors = pool == 0 ? missing_floors(live.request.request_class) : Blocks{};
+      if (needed[pool] > available_[pool]) return say(Reason::no_room, pool, left);
+      if (needed[pool] + left > available_[pool]) return say(Reason::headroom, pool, left);
       if (peak[pool] + (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool)) > state_.ledger.capacity(pool)) {
-        Verdict verdict = say(Reason::future_peak, pool);
+        Verdict verdict = say(Reason::future_peak, pool, left);
         verdict.needed = peak[pool];
         verdict.free = state_.ledger.capacity(pool);
         return verdict;
       }
-      if (needed[pool] + headroom(pool) + floors > available_[pool]) {
-        Verdict verdict = say(Reason::class_floor, pool);
-        verdict.headroom += floors;
-        return verdict;
-      }
+      if (needed[pool] + left + floors > available_[pool]) return say(Reason::class_floor, pool, left + floors);
+      if (pool == 0) beside = left;
     }
-    Verdict verdict = say(running_ == 0 ? Reason::fits_alone : Reason::fits, 0);
+    Verdict verdict = say(running_ == 0 ? Reason::fits_alone : Reason::fits, 0, beside);
     verdict.outcome = Outcome::admitted;
     return verdict;
   }

@@ -60,6 +60,7 @@ class AdmissionState {
         table{good ? of.max_live : 0},
         lanes{good ? of.classes : 0, good ? of.tenants : 0},
         accounts((good ? of.classes : 0) + std::size_t{1}),
+        classes_{static_cast<std::uint32_t>(accounts.size()) - 1},
         fresh_(accounts.size()),
         served_(good ? of.tenants : 0),
         running_of_tenant_(served_.size()),
@@ -90,8 +91,8 @@ class AdmissionState {
 
   // ---- reading ----
 
-  std::uint32_t classes() const { return static_cast<std::uint32_t>(accounts.size()) - 1; }
-  std::size_t account_index(RequestClass request_class) const { return request_class.index < classes() ? request_class.index : classes(); }
+  std::uint32_t classes() const { return classes_; }
+  std::size_t account_index(RequestClass request_class) const { return request_class.index < classes_ ? request_class.index : classes_; }
   ClassAccount& account(RequestClass request_class) { return accounts[account_index(request_class)]; }
   ClassAccount const& account(RequestClass request_class) const { return accounts[account_index(request_class)]; }
   std::uint64_t served(std::uint32_t tenant) const { return served_[tenant]; }
@@ -288,7 +289,6 @@ class AdmissionState {
     count_next(live, false);
     live.held = blocks;
     live.room = footprint.room(reach.length);
-    live.next = beyond(live, live.room, blocks);
     count_steps(live);
     Tokens const tokens_held = footprint.tokens_held(reach);
     if (tokens_held < live.tokens_held) live.account->mark_peaks();
@@ -312,6 +312,7 @@ class AdmissionState {
   void count_next(Live& live, bool counted) {
     if (live.next_counted == counted) return;
     live.next_counted = counted;
+    if (counted) live.next = beyond(live, live.room, live.held);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
       if (counted)
         next_step[pool] += live.next[pool];
@@ -519,6 +520,7 @@ class AdmissionState {
     }
   }
 
+  std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::vector<std::uint64_t> served_;
   std::vector<std::uint64_t> running_of_tenant_;

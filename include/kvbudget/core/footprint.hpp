@@ -49,6 +49,7 @@ struct CacheGroup {
   constexpr Blocks most(Tokens length, Tokens in_flight) const {
     if (keeps == Keeps::fixed) return fixed * blocks_per_entry;
     if (length.saturated()) return Blocks::max();
+    if (keeps == Keeps::everything && !bounded()) return blocks_for(length, block) * blocks_per_entry;
     return (blocks_for(min(length, most_tokens(in_flight)) + bound.beside, block) + bound.blocks) * blocks_per_entry;
   }
 
@@ -67,6 +68,7 @@ struct CacheGroup {
     if (keeps == Keeps::chunk) return round_down(computed, span);
     return {};
   }
+  constexpr bool bounded() const { return (bound.tokens.count | bound.blocks.count | bound.beside.count) != 0; }
   /// A chunk that does not start on a block boundary keeps up to a block less one token that it does not need.
   constexpr Tokens misalignment() const { return block.count != 0 && span.count % block.count == 0 ? Tokens{} : block - Tokens{1}; }
 };

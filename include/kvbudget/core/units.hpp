@@ -25,7 +25,10 @@ constexpr std::uint64_t as_count(Count auto n) {
   return static_cast<std::uint64_t>(n);
 }
 
-constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) { return b > saturated_count - a ? saturated_count : a + b; }
+constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t const sum = a + b;
+  return sum < a ? saturated_count : sum;
+}
 
 /// Zero when b is larger. The saturated maximum stays, but taking it away leaves nothing.
 constexpr std::uint64_t saturating_subtract(std::uint64_t a, std::uint64_t b) {
@@ -34,6 +37,7 @@ constexpr std::uint64_t saturating_subtract(std::uint64_t a, std::uint64_t b) {
 }
 
 constexpr std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) {
+  if (((a | b) >> 32) == 0) return a * b;
   if (a == 0 || b == 0) return 0;
   return a > saturated_count / b ? saturated_count : a * b;
 }
