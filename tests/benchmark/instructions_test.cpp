@@ -24,7 +24,7 @@ class Stand {
  public:
   explicit Stand(std::string const& counts) {
     fs::create_directories(folder_);
-    script("program", "[[ $1 == --list ]] && printf 'bounded 600\\nunbounded -\\nnet 20 unbounded\\n'");
+    script("program", "[[ $1 == --list ]] && printf 'bounded 600 -\\nunbounded - -\\nnet 20 unbounded\\n'");
     script("valgrind", "scenario=${*: -2:1} n=${*: -1}; " + counts);
   }
   ~Stand() { fs::remove_all(folder_); }
@@ -59,11 +59,11 @@ TEST_CASE("every scenario that is listed runs") {
 
 TEST_CASE("admission, growth and the decisions of a step have the bounds that were asked for") {
   Ran const list = run(program + " --list");
-  REQUIRE(has(list, "\nsubmit_admit_release 600 \n"));
+  REQUIRE(has(list, "\nsubmit_admit_release 600 -\n"));
   REQUIRE(has(list, "\ngrow_token 20 look_at_lease\n"));
-  REQUIRE(has(list, "\nplan_step 1500 \n"));
-  REQUIRE(has(list, "\nplan_step_bypass 1500 \n"));
-  REQUIRE(has(list, "plain_counter -\n"));
+  REQUIRE(has(list, "\nplan_step 1500 -\n"));
+  REQUIRE(has(list, "\nplan_step_bypass 1500 -\n"));
+  REQUIRE(has(list, "plain_counter - -\n"));
 }
 
 TEST_CASE("a scenario or a number that is none is refused by name") {

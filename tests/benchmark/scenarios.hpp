@@ -81,7 +81,7 @@ struct SubmitAdmitRelease : Running {
   }
 };
 
-/// What asking each lease in turn takes by itself: the loop, which GrowToken has beside growth.
+/// What asking each lease in turn takes by itself: the loop, which is part of GrowToken.
 struct LookAtLease : Running {
   void operator()(std::uint64_t i) { expect(!batch[i % batch.size()].ended()); }
 };
@@ -154,12 +154,12 @@ struct PlanStepBypass : PlannedSteps {
 
 inline constexpr std::uint64_t no_bound = 0;
 
-/// What an operation takes is bounded net of an operation of the scenario `beside`, where there is one: the loop that both have.
+/// The bound is on what an operation takes; where another scenario is named, on what it takes more than that one's.
 template <class Work>
 struct Scenario {
   char const* name;
   std::uint64_t most_instructions{no_bound};
-  char const* beside{""};
+  char const* more_than{"-"};
 };
 
 template <class Visit>
