@@ -545,11 +545,7 @@ class Planner {
       return Verdict{.outcome = Outcome::queued, .reason = reason, .ticket = at_pool({}, {}, slot, 0, {}).ticket, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
     };
     AdmissionLimits const& limits = state_.limits;
-    if (char const* const field = class_ceiling(live, as)) {
-      Verdict verdict = say(Reason::class_limit, 0, headroom(0));
-      verdict.field = field;
-      return verdict;
-    }
+    if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
     if (sequences_ + live.request.branches > limits.max_running - missing_running(live.request.request_class))
       return count(sequences_ + live.request.branches > limits.max_running ? Reason::running_limit : Reason::class_floor, ".max_running", live.request.branches,
                    saturating_subtract(limits.max_running, sequences_));
@@ -588,15 +584,22 @@ class Planner {
 
   // ---- classes ----
 
-  /// The field of the ceiling that its class would exceed with it; null where it would not.
-  char const* class_ceiling(Live const& live, Considered const& as) {
-    if (live.request.request_class.index >= state_.limits.class_limits.size()) return nullptr;
+  struct Ceiling {
+    char const* field{};
+    std::uint64_t with{};
+    std::uint64_t limit{};
+  };
+
+  /// The ceiling that its class would exceed with it; none where it would not.
+  Ceiling class_ceiling(Live const& live, Considered const& as) {
+    if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    if (of.active_requests >= limit.running) return ".running";
-    if (of.active_tokens + live.cached() > limit.tokens) return ".tokens";
-    if (of.to_compute != Tokens{} && of.to_compute + (live.length() - as.found) > limit.to_compute) return ".to_compute";
-    return nullptr;
+    Tokens const tokens = of.active_tokens + live.cached(), to_compute = of.to_compute + (live.length() - as.found);
+    if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
+    if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
+    if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
+    return {};
   }
 
   /// What a class with requests waiting may still claim of its floor.
