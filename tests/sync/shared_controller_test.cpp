@@ -1,7 +1,7 @@
 // The shared controller: that it answers as the controller it shares, and that many threads may ask (thread sanitizer: preset tsan).
 #include "catch.hpp"
 
-#include <kvbudget/admit/policies/recommended.hpp>
+#include <kvbudget/admit/policies/plain.hpp>
 #include <kvbudget/sync/shared_controller.hpp>
 
 #include <sys/wait.h>
@@ -23,7 +23,7 @@ using namespace kvbudget::literals;
 
 namespace {
 
-using Gate = SharedController<>;
+using Gate = SharedController<policies::Plain>;
 
 static_assert(!std::is_copy_constructible_v<Gate::Lease> && !std::is_copy_assignable_v<Gate::Lease>);
 static_assert(std::is_nothrow_move_constructible_v<Gate::Lease> && std::is_nothrow_move_assignable_v<Gate::Lease>);
@@ -383,7 +383,7 @@ TEST_CASE("a lease ends on another thread than the one it was given to") {
   REQUIRE(lease.ended());
   REQUIRE(gate.drained());
   REQUIRE(gate.pool().supply.available() == 100_blocks);
-  REQUIRE(gate.account(0).peak_active_tokens == 65_tokens);
+  REQUIRE(gate.account(0).peak_active_tokens() == 65_tokens);
 }
 
 TEST_CASE("a lease is preempted by another thread while its owner asks it and moves it") {
@@ -578,3 +578,39 @@ TEST_CASE("a lease that outlives its shared controller, were it ended, stops the
   REQUIRE(WTERMSIG(status) == SIGABRT);
 }
 #endif
+
+TEST_CASE("while one thread plans and commits others submit and cancel, and a plan that they made stale is refused") {
+  SharedController<> gate{{.capacity = 2'000_blocks, .footprint = paged(16_tokens), .tokens_per_step = 512_tokens}};
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> submitted{0};
+  std::uint64_t committed = 0, stale = 0;
+  on_threads(3, [&](std::size_t self) {
+    if (self == 0) {
+      SharedController<>::StepPlan plan;
+      for (std::uint64_t step = 1; step <= 2'000; ++step) {
+        gate.begin_step(step);
+        gate.plan({}, plan);
+        ++(gate.commit(plan) ? committed : stale);
+        for (auto const& one : plan.grow)
+          if (one.reserved == 120_tokens) gate.finish(one.ticket());
+      }
+      done = true;
+    } else {
+      for (std::uint64_t i = 0; !done; ++i) {
+        auto const verdict = gate.submit(ask(100, 20));
+        submitted += verdict.queued();
+        if (i % 3 == 0) gate.cancel(verdict.ticket);
+      }
+    }
+  });
+  REQUIRE(committed + stale == 2'000);
+  REQUIRE(gate.balanced());
+  gate.with([](auto& alone) {
+    SharedController<>::StepPlan plan;
+    alone.plan({}, plan);
+    REQUIRE(alone.commit(plan));
+    alone.begin_step(3'000);
+    REQUIRE_FALSE(alone.commit(plan));
+  });
+  REQUIRE(gate.account(0).submitted >= submitted);
+}
