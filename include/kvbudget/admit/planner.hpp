@@ -88,17 +88,18 @@ class Planner {
     one.blocks = live.held;
     if (!in_room(live, length)) {
       one.blocks = state_.held_at(live, length, step);
-      PoolBlocks more{};
+      PoolBlocks more{}, less{};
       for (std::uint32_t pool = 0; pool < pools(); ++pool) {
         more[pool] = one.blocks[pool] - live.held[pool];
-        free(pool, live.held[pool] - one.blocks[pool]);
+        less[pool] = live.held[pool] - one.blocks[pool];
       }
       std::uint32_t const binding = short_of(more, {});
       one.verdict = at_pool(Outcome::admitted, Reason::grown, slot, binding == no_slot ? 0 : binding, more[binding == no_slot ? 0 : binding]);
-      if (!make_room(slot, more, generated * live.request.branches)) return false;
+      if (!make_room(slot, more, less, generated * live.request.branches)) return false;
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) free(pool, less[pool]);
       if (short_of(more, {}) != no_slot) return wait_for_retirement(one);
       for (std::uint32_t pool = 0; pool < pools(); ++pool) available_[pool] -= more[pool];
-    } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, generated * live.request.branches)) {
+    } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, {}, generated * live.request.branches)) {
       return false;
     }
     run(slot, one, generated);
@@ -341,13 +342,12 @@ class Planner {
     return class_of(live.request.request_class).active_tokens + more > most + freed;
   }
 
-  /// Preempts whom it takes for `more` blocks and `tokens` more of its class, in the policy's order. False when the asker's own turn came:
+  /// Preempts whom it takes for `more` blocks, beside those the asker has `freed`, and `tokens` more of its class, in the policy's order. False when the asker's own turn came:
   /// then only the asker gives way, or, where the policy does not know enough_or_none, the asker too.
-  bool make_room(std::uint32_t asker, PoolBlocks const& more, Tokens tokens) {
+  bool make_room(std::uint32_t asker, PoolBlocks const& more, PoolBlocks freed, Tokens tokens) {
     Live const& live = state_.table[asker];
     std::size_t const first = plan_.preempt.size();
-    std::uint32_t const binding = short_in_the_end(more, {}), pool = binding == no_slot ? 0 : binding;
-    PoolBlocks freed{};
+    std::uint32_t const binding = short_in_the_end(more, freed), pool = binding == no_slot ? 0 : binding;
     Tokens freed_tokens{};
     bool enough = true;
     while (enough) {
@@ -500,11 +500,14 @@ class Planner {
 
   // ---- what a start needs ----
 
-  /// Tokens that are found cached: hits, as far as a token is left to compute, and what a preempted request left and nobody took.
+  /// Tokens that need not be computed: hits, as far as a token is left to compute, what arrives, and what a preempted request left and
+  /// nobody took.
   Tokens found(Live const& live, std::uint32_t slot) const {
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
-      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return min(live.lost, live.length());
+      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return live.done;
+    } else if (live.request.arrives) {
+      return live.length();
     }
     if (!live.found) return {};
     Hits const hits = state_.usable_hits(slot, 0);
@@ -545,11 +548,7 @@ class Planner {
       return Verdict{.outcome = Outcome::queued, .reason = reason, .ticket = at_pool({}, {}, slot, 0, {}).ticket, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
     };
     AdmissionLimits const& limits = state_.limits;
-    if (char const* const field = class_ceiling(live, as)) {
-      Verdict verdict = say(Reason::class_limit, 0, headroom(0));
-      verdict.field = field;
-      return verdict;
-    }
+    if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
     if (sequences_ + live.request.branches > limits.max_running - missing_running(live.request.request_class))
       return count(sequences_ + live.request.branches > limits.max_running ? Reason::running_limit : Reason::class_floor, ".max_running", live.request.branches,
                    saturating_subtract(limits.max_running, sequences_));
@@ -588,15 +587,22 @@ class Planner {
 
   // ---- classes ----
 
-  /// The field of the ceiling that its class would exceed with it; null where it would not.
-  char const* class_ceiling(Live const& live, Considered const& as) {
-    if (live.request.request_class.index >= state_.limits.class_limits.size()) return nullptr;
+  struct Ceiling {
+    char const* field{};
+    std::uint64_t with{};
+    std::uint64_t limit{};
+  };
+
+  /// The ceiling that its class would exceed with it; none where it would not.
+  Ceiling class_ceiling(Live const& live, Considered const& as) {
+    if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    if (of.active_requests >= limit.running) return ".running";
-    if (of.active_tokens + live.cached() > limit.tokens) return ".tokens";
-    if (of.to_compute != Tokens{} && of.to_compute + (live.length() - as.found) > limit.to_compute) return ".to_compute";
-    return nullptr;
+    Tokens const tokens = of.active_tokens + live.cached(), to_compute = of.to_compute + (live.length() - as.found);
+    if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
+    if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
+    if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
+    return {};
   }
 
   /// What a class with requests waiting may still claim of its floor.

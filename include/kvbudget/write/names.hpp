@@ -64,6 +64,26 @@ constexpr std::string_view name_of(Reason reason) {
       return "expired";
     case Reason::ended:
       return "ended";
+    case Reason::arriving:
+      return "arriving";
+    case Reason::held:
+      return "held";
+    case Reason::future_peak:
+      return "future_peak";
+    case Reason::class_floor:
+      return "class_floor";
+    case Reason::running_limit:
+      return "running_limit";
+    case Reason::adapter_limit:
+      return "adapter_limit";
+    case Reason::step_budget:
+      return "step_budget";
+    case Reason::retiring:
+      return "retiring";
+    case Reason::exceeds_class:
+      return "exceeds_class";
+    case Reason::exceeds_step:
+      return "exceeds_step";
     case Reason::unknown_ticket:
       return "unknown_ticket";
   }
