@@ -86,6 +86,11 @@ TEST_CASE("verdicts, plans and accounts become JSON, with null for no limit") {
   nlohmann::json const account = gate.account(0);
   REQUIRE(account["submitted"] == 1);
   REQUIRE(account["rejected"] == nlohmann::json{{"exceeds_capacity", 1}});
+  ClassAccount thrashing{};
+  thrashing.useful_tokens = 1'000_tokens;
+  thrashing.recomputed_tokens = 250_tokens;
+  REQUIRE(nlohmann::json(thrashing)["useful_tokens"] == 1'000);
+  REQUIRE(nlohmann::json(thrashing)["recomputed_per_million"] == 250'000);
   nlohmann::json const plan_json = llama_plan;
   REQUIRE(plan_json["blocks"] == 32'768);
   REQUIRE(plan_json["longest_request_tokens"] == 524'288);
