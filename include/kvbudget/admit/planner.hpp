@@ -549,9 +549,9 @@ class Planner {
     };
     AdmissionLimits const& limits = state_.limits;
     if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
-    if (sequences_ + live.request.branches > limits.max_running - missing_running(live.request.request_class))
-      return count(sequences_ + live.request.branches > limits.max_running ? Reason::running_limit : Reason::class_floor, ".max_running", live.request.branches,
-                   saturating_subtract(limits.max_running, sequences_));
+    std::uint64_t const sequences = sequences_ + live.request.branches, kept = missing_running(live.request.request_class);
+    if (sequences > limits.max_running) return count(Reason::running_limit, ".max_running", sequences, limits.max_running);
+    if (sequences > limits.max_running - kept) return count(Reason::class_floor, ".max_running", sequences, limits.max_running - kept);
     if (limits.adapters != 0 && !loaded(live.request.adapter) && state_.adapters.size() + plan_.draft.adapters.size() >= limits.adapters)
       return count(Reason::adapter_limit, ".adapters", limits.adapters + std::uint64_t{1}, limits.adapters);
     Tokens const to_compute = live.length() - as.found;
