@@ -215,7 +215,8 @@ class Planner {
 
   /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
-    for (std::uint32_t ahead = next_waiting(); ahead != no_slot && ahead != slot; ahead = next_waiting()) {
+    for (std::uint32_t ahead = next_waiting(); ahead != slot; ahead = next_waiting()) {
+      if (ahead == no_slot) return true;  // its class is not looked at any more
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
         cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
