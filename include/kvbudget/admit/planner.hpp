@@ -215,7 +215,8 @@ class Planner {
 
   /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
-    for (std::uint32_t ahead = next_waiting(); ahead != no_slot && ahead != slot; ahead = next_waiting()) {
+    for (std::uint32_t ahead = next_waiting(); ahead != slot; ahead = next_waiting()) {
+      if (ahead == no_slot) return true;  // its class is not looked at any more
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
         cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
@@ -549,9 +550,9 @@ class Planner {
     };
     AdmissionLimits const& limits = state_.limits;
     if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
-    if (sequences_ + live.request.branches > limits.max_running - missing_running(live.request.request_class))
-      return count(sequences_ + live.request.branches > limits.max_running ? Reason::running_limit : Reason::class_floor, ".max_running", live.request.branches,
-                   saturating_subtract(limits.max_running, sequences_));
+    std::uint64_t const sequences = sequences_ + live.request.branches, kept = missing_running(live.request.request_class);
+    if (sequences > limits.max_running) return count(Reason::running_limit, ".max_running", sequences, limits.max_running);
+    if (sequences > limits.max_running - kept) return count(Reason::class_floor, ".max_running", sequences, limits.max_running - kept);
     if (limits.adapters != 0 && !loaded(live.request.adapter) && state_.adapters.size() + plan_.draft.adapters.size() >= limits.adapters)
       return count(Reason::adapter_limit, ".adapters", limits.adapters + std::uint64_t{1}, limits.adapters);
     Tokens const to_compute = live.length() - as.found;
