@@ -168,7 +168,7 @@ class AdmissionController {
   std::uint64_t more_of(Request const& request) const {
     if (state_.yielding || screen(request).rejected()) return 0;
     Planner<State> planner{state_, asked_, {}};
-    Live const shape{.request = request};
+    Live const shape{request};
     std::uint64_t more = 0;
     for (; more < state_.table.free(); ++more) {
       auto const considered = planner.consider(shape, no_slot);

@@ -72,14 +72,14 @@ class Ledger {
  public:
   /// `make(pool)` gives the source of each pool.
   template <class Make>
-  Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes), retires_{limits.retires} {
-    pools_.reserve(limits.pools());
-    for (std::uint32_t i = 0; i < limits.pools(); ++i)
+  Ledger(AdmissionLimits const& limits, Make make) : count_{limits.pools()}, held_(std::size_t{count_} * limits.classes), retires_{limits.retires} {
+    pools_.reserve(count_);
+    for (std::uint32_t i = 0; i < count_; ++i)
       pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i)});
   }
   Ledger() = default;
 
-  std::uint32_t pools() const { return static_cast<std::uint32_t>(pools_.size()); }
+  std::uint32_t pools() const { return count_; }
   Blocks capacity(std::uint32_t pool) const { return pools_[pool].capacity; }
   Blocks headroom(std::uint32_t pool) const { return pools_[pool].headroom; }
   Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
@@ -203,8 +203,9 @@ class Ledger {
     }
   }
 
-  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * pools_.size() + pool; }
+  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * count_ + pool; }
 
+  std::uint32_t count_{};
   std::vector<Pool> pools_;
   std::vector<Blocks> held_;  // of each class, pool by pool
   PoolBlocks kept_{};

@@ -176,7 +176,7 @@ class Planner {
 
   /// What the start of `live` takes, off what is left.
   void take(Live const& live, Considered const& as) {
-    Tokens const room = state_.footprint.room(live.sequences(as.reserved).length);
+    Tokens const room = state_.footprint.reach(live.sequences(as.reserved)).room;
     PoolBlocks next{};
     if (State::at_end(live, live.length(), room)) {
       PoolBlocks held = as.take;

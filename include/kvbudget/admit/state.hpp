@@ -63,7 +63,7 @@ class AdmissionState {
         classes_{static_cast<std::uint32_t>(accounts.size()) - 1},
         fresh_(accounts.size()),
         served_(good ? of.tenants : 0),
-        running_of_tenant_(served_.size()),
+        live_of_tenant_(served_.size()),
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
@@ -111,7 +111,7 @@ class AdmissionState {
   }
 
   /// The length up to which one that has room for `length` needs no other block.
-  Tokens room_at(Live const& live, Tokens length) const { return footprint.room(live.sequences(max(length, live.reserved)).length); }
+  Tokens room_at(Live const& live, Tokens length) const { return footprint.reach(live.sequences(max(length, live.reserved))).room; }
 
   /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
   PoolBlocks beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
@@ -146,6 +146,7 @@ class AdmissionState {
     live.arrival = ++arrivals_;
     live.arrived = now;
     if constexpr (SharesFairly<decltype(policy.order)>) lift(request.tenant);
+    ++live_of_tenant_[request.tenant];
     queue(slot, LiveState::waiting);
     return slot;
   }
@@ -160,7 +161,7 @@ class AdmissionState {
     ClassAccount& of = *table[slot].account;
     dequeue(slot);
     ++of.rejected[static_cast<std::size_t>(reason)];
-    table.release(slot);
+    forget(slot);
   }
 
   void passed(std::uint32_t slot, std::uint32_t times) {
@@ -210,7 +211,6 @@ class AdmissionState {
       for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.shared[pool] = usable_hits(slot, pool).active;
     sequences += live.request.branches;
     if (limits.adapters != 0) use(live.request.adapter);
-    ++running_of_tenant_[live.request.tenant];
 
     ClassAccount& of = *live.account;
     ++of.admitted;
@@ -219,7 +219,7 @@ class AdmissionState {
     if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += as.blocks[0];
     if (!again) of.found_tokens += as.found;
     serve(live.request.tenant, live.length() - as.found, false);
-    live.lost -= live.cached_at(as.found);
+    if (again) live.lost -= live.cached_at(as.found);
     account_for(live, as.found, step_by_step ? as.found + as.tokens : live.length());
     live.done = as.found;
     if (step_by_step) {
@@ -285,12 +285,11 @@ class AdmissionState {
   /// Notes what a request in flight holds now, and that it reaches to `length` tokens.
   void hold(std::uint32_t slot, PoolBlocks const& blocks, Tokens length) { hold(table[slot], blocks, length); }
   void hold(Live& live, PoolBlocks const& blocks, Tokens length) {
-    Sequences const reach = live.sequences(max(length, live.reserved));
+    auto const [room, tokens_held] = footprint.reach(live.sequences(max(length, live.reserved)));
     count_next(live, false);
     live.held = blocks;
-    live.room = footprint.room(reach.length);
+    live.room = room;
     count_steps(live);
-    Tokens const tokens_held = footprint.tokens_held(reach);
     if (tokens_held < live.tokens_held) live.account->mark_peaks();
     live.account->tokens_held -= live.tokens_held;
     live.tokens_held = tokens_held;
@@ -304,7 +303,7 @@ class AdmissionState {
     Tokens const grown = live.grown();
     live.left = grows_freely(live) ? min(live.room - live.request.ahead() - live.length(), live.request.max_new - grown) : Tokens{};
     live.ends = grown + live.left;
-    count_next(live, live.state == LiveState::running && at_end(live, live.length(), live.room));
+    count_next(live, live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room));
     ++version;
   }
 
@@ -368,7 +367,7 @@ class AdmissionState {
       stop(slot);
     else
       dequeue(slot);
-    table.release(slot);
+    forget(slot);
   }
 
   void retire(std::uint64_t step) {
@@ -403,6 +402,11 @@ class AdmissionState {
     if (!live.has_waited) --fresh_[live.request.request_class.index];
   }
 
+  void forget(std::uint32_t slot) {
+    --live_of_tenant_[table[slot].request.tenant];
+    table.release(slot);
+  }
+
   void stop(std::uint32_t slot) {
     Live& live = table[slot];
     ledger.give(live.held, live.request.request_class, now);
@@ -410,7 +414,6 @@ class AdmissionState {
     if constexpr (looks_ahead<Policy>) peak.remove(slot);
     sequences -= live.request.branches;
     if (limits.adapters != 0) stop_using(live.request.adapter);
-    --running_of_tenant_[live.request.tenant];
     ClassAccount& of = *live.account;
     of.mark_peaks();
     --of.active_requests;
@@ -447,13 +450,15 @@ class AdmissionState {
   /// Tokens computed from one length to another: those that were lost before are computed again.
   void account_for(Live& live, Tokens from, Tokens to) {
     Tokens const computed = live.cached_at(to) - live.cached_at(from), again = min(computed, live.lost);
+    live.account->useful_tokens += computed - again;
+    if (again == Tokens{}) return;
     live.lost -= again;
     live.account->recomputed_tokens += again;
-    live.account->useful_tokens += computed - again;
   }
 
   /// Tokens held x steps, up to now.
   void count_steps(Live& live) {
+    if (live.counted_at == steps) return;
     live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps - live.counted_at));
     live.counted_at = steps;
   }
@@ -498,11 +503,10 @@ class AdmissionState {
 
   /// A tenant that has nothing here does not save up: it starts with the least served of those that have.
   void lift(std::uint32_t tenant) {
-    auto const here = [&](std::uint32_t t) { return lanes.waiting_of(t) + running_of_tenant_[t] > 0; };
-    if (here(tenant)) return;
+    if (live_of_tenant_[tenant] > 0) return;
     std::uint64_t least = saturated_count;
     for (std::uint32_t t = 0; t < served_.size(); ++t)
-      if (here(t) && served_[t] < least) least = served_[t];
+      if (live_of_tenant_[t] > 0 && served_[t] < least) least = served_[t];
     if (least != saturated_count && least > served_[tenant]) served_[tenant] = least;
   }
 
@@ -524,7 +528,7 @@ class AdmissionState {
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::vector<std::uint64_t> served_;
-  std::vector<std::uint64_t> running_of_tenant_;
+  std::vector<std::uint32_t> live_of_tenant_;
   std::vector<Hits> hits_;
   std::vector<OutputLengths> outputs_;  // of each class, where the need learns from them
   std::uint64_t passes_{};  // admission passes that have ended

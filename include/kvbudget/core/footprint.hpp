@@ -111,20 +111,20 @@ struct Footprint {
     return sum;
   }
 
-  /// The tokens that there is room for in the first group that keeps tokens: whole blocks of all sequences. None in a
-  /// footprint of states alone.
-  constexpr Tokens tokens_held(Sequences const& of) const {
-    for (auto const& group : groups)
-      if (group.keeps != Keeps::fixed) return group.block * (most(group, of).count / group.blocks_per_entry);
-    return {};
-  }
-
-  /// The length up to which nothing more is needed than at `length` tokens: the nearest end of a block.
-  constexpr Tokens room(Tokens length) const {
-    Tokens end = Tokens::max();
-    for (auto const& group : groups)
-      if (group.keeps != Keeps::fixed) end = min(end, round_up(length, group.block));
-    return end;
+  /// How far sequences get before they need more: the nearest end of a block, as a length; and the tokens that there is room for in
+  /// the first group that keeps tokens: whole blocks of all sequences. None in a footprint of states alone.
+  struct Reach {
+    Tokens room{Tokens::max()};
+    Tokens tokens_held{};
+  };
+  constexpr Reach reach(Sequences const& of) const {
+    Reach reach{};
+    for (auto const& group : groups) {
+      if (group.keeps == Keeps::fixed) continue;
+      if (reach.tokens_held == Tokens{}) reach.tokens_held = group.block * (most(group, of).count / group.blocks_per_entry);
+      reach.room = min(reach.room, round_up(of.length, group.block));
+    }
+    return reach;
   }
 
   /// The blocks of `pool` held at `t` tokens, after a step that computed `step` of them.
