@@ -153,10 +153,7 @@ class AdmissionController {
     if (!state_.table.valid(ticket)) return {.reason = Reason::unknown_ticket, .ticket = ticket};
     Planner<State> planner{state_, asked_, {}};
     Live const& live = state_.table[ticket.slot];
-    if (live.in_flight()) {
-      Reason const reason = live.state == LiveState::arriving ? Reason::arriving : live.state == LiveState::held ? Reason::held : Reason::running;
-      return planner.at_pool(Outcome::admitted, reason, ticket.slot, 0, live.held[0]);
-    }
+    if (live.in_flight()) return planner.at_pool(Outcome::admitted, what_it_does(live), ticket.slot, 0, live.held[0]);
     Verdict verdict = planner.consider(ticket.slot).verdict;
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
@@ -426,13 +423,18 @@ class AdmissionController {
     state_.refuse(slot, one.reason());
   }
 
+  static Reason what_it_does(Live const& live) {
+    return live.state == LiveState::arriving ? Reason::arriving : live.state == LiveState::held ? Reason::held : Reason::running;
+  }
+
   // ---- growth through a lease ----
 
   Verdict grow(Ticket ticket, Tokens more) {
     Live const& live = state_.table[ticket.slot];
-    Tokens const max_new = live.request.max_new, allowed = max_new - live.grown();
+    Tokens const max_new = live.request.max_new, allowed = max_new - live.grown(), step = min(more, allowed);
+    if (step != Tokens{} && live.state != LiveState::running) return {.reason = what_it_does(live), .ticket = ticket};
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
-    if (Tokens const step = min(more, allowed); step != Tokens{}) verdict = extend(ticket.slot, step);
+    if (step != Tokens{}) verdict = extend(ticket.slot, step);
     tell();
     if (verdict.admitted() && more > allowed)
       verdict = {.outcome = Outcome::admitted,
