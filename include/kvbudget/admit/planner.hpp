@@ -215,14 +215,15 @@ class Planner {
 
   /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
-    for (std::uint32_t ahead = next_waiting(); ahead != no_slot && ahead != slot; ahead = next_waiting()) {
+    std::uint32_t ahead = next_waiting();
+    for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
         cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
       else if (!goes_on_past(ahead, reason))
         return true;
     }
-    return false;
+    return ahead != slot;
   }
 
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t slot, std::uint32_t pool, Blocks needed) const {
