@@ -505,7 +505,7 @@ class AdmissionController {
 
   /// Growth that needs no look at anything else: only counts move.
   bool grow_freely(Live& live, Tokens more) {
-    if (told || more > live.left) return false;
+    if (told || more > live.left || more == Tokens{}) return false;
     live.left.count -= more.count;
     if (live.left.count == 0) state_.count_next(live, State::at_end(live, live.length(), live.room));
     live.account->active_tokens.count += more.count;
