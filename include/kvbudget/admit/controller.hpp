@@ -63,7 +63,7 @@ class AdmissionController {
 
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length.
   Verdict submit(Request request) {
-    if (request.prompt < state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
+    cut(request);
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
     Verdict verdict = screen(request);
@@ -162,7 +162,8 @@ class AdmissionController {
   }
 
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
-  std::uint64_t more_of(Request const& request) const {
+  std::uint64_t more_of(Request request) const {
+    cut(request);
     if (state_.yielding || screen(request).rejected()) return 0;
     Planner<State> planner{state_, asked_, {}};
     Live const shape{.request = request};
@@ -263,6 +264,10 @@ class AdmissionController {
     if (sources != limits.pools())
       complaints.push_back({".sources", sources, "one source for each pool", "give a source for the cache and for each of more_pools"});
     return complaints;
+  }
+
+  void cut(Request& request) const {
+    if (request.prompt < state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
   }
 
   // ---- what can never be ----
