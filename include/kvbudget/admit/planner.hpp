@@ -438,7 +438,6 @@ class Planner {
     Live const& live = state_.table[slot];
     auto& of = class_of(live.request.request_class);
     of.active_tokens += generated * live.request.branches;
-    if (generated == Tokens{}) of.to_compute -= one.tokens;
     of.held = of.held + one.blocks[0] - live.held[0];
     tokens_ -= one.tokens;
     note_next(slot, next_after(live, one));
