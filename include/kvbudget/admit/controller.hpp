@@ -203,8 +203,7 @@ class AdmissionController {
   /// no change, where the capacity would be bad.
   Complaints resize(Budget capacity, std::uint32_t pool = 0) requires ResizableSource<Source> {
     if (Complaints const complaints = check_resize(capacity, pool); !complaints.empty()) return complaints;
-    state_.ledger.resize(pool, capacity.blocks(state_.ledger.block(pool)));
-    ++state_.version;
+    state_.resize(pool, capacity.blocks(state_.ledger.block(pool)));
     resized_ = true;
     reject_impossible();
     tell();

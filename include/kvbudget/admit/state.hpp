@@ -376,6 +376,12 @@ class AdmissionState {
     ++version;
   }
 
+  void resize(std::uint32_t pool, Blocks capacity) {
+    ledger.resize(pool, capacity);
+    evict();
+    ++version;
+  }
+
  private:
   void queue(std::uint32_t slot, LiveState state) {
     Live& live = table[slot];
