@@ -76,7 +76,7 @@ struct BasicStepPlan {
       Tokens active_tokens{};
       Tokens to_compute{};
       Blocks held{};  // of pool 0
-      bool limited{};
+      bool limited{};  // nobody of it is looked at any more
     };
     struct OfLane {
       std::uint64_t epoch{};

@@ -483,14 +483,17 @@ class Planner {
       return true;
     }
     if (reason == Reason::running_limit || reason == Reason::step_budget) return false;
-    Bypass const& bypass = state_.policy.order.bypass;
-    bool const may_be_passed = live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
-    if (!may_be_passed && reason != Reason::adapter_limit) {
-      if (state_.limits.class_limits.empty()) return false;
-      only_below_floor_ = true;
+    if (reason == Reason::adapter_limit || may_be_passed(live)) {
+      cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+      return true;
     }
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
-    return true;
+    class_of(live.request.request_class).limited = true;
+    only_below_floor_ = true;
+    return !state_.limits.class_limits.empty();
+  }
+  bool may_be_passed(Live const& live) {
+    Bypass const& bypass = state_.policy.order.bypass;
+    return live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
   }
 
   bool class_is_limited(std::uint32_t index) const {
