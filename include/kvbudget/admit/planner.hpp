@@ -482,8 +482,8 @@ class Planner {
       class_of(live.request.request_class).limited = true;
       return true;
     }
-    if (reason == Reason::running_limit || reason == Reason::step_budget) return false;
-    if (reason == Reason::adapter_limit || may_be_passed(live)) {
+    if (reason == Reason::step_budget) return false;
+    if (reason == Reason::adapter_limit || (reason != Reason::running_limit && may_be_passed(live))) {
       cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
       return true;
     }
