@@ -266,7 +266,7 @@ class AdmissionController {
   }
 
   void cut(Request& request) const {
-    if (request.prompt < state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
+    request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
   }
 
   // ---- what can never be ----
