@@ -151,8 +151,10 @@ class AdmissionState {
   }
 
   void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
+    Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
+    for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
     table[slot].found = true;
-    hits_[std::size_t{slot} * ledger.pools() + pool] = hits;
+    of_pools[pool] = hits;
     ++version;
   }
 
@@ -344,7 +346,7 @@ class AdmissionState {
     live.front = how.front;
     ClassAccount& of = *live.account;
     ++of.preempted;
-    forget_hits(slot);
+    live.found = false;
     queue(slot, LiveState::preempted);
     if (how.keep == Keep::on_host) of.moved_blocks += held[0];
     if (how.keep == Keep::as_cache && !ledger.retires()) {
@@ -487,12 +489,6 @@ class AdmissionState {
   void drop_kept(std::uint32_t slot) {
     ledger.evict(table[slot].kept);
     table[slot].kept = {};
-  }
-
-  void forget_hits(std::uint32_t slot) {
-    if (!table[slot].found) return;
-    table[slot].found = false;
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) hits_[std::size_t{slot} * ledger.pools() + pool] = {};
   }
 
   // ---- tenants and adapters ----
