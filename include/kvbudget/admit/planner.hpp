@@ -264,6 +264,10 @@ class Planner {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.grow != 0 ? &plan_.grow[of.grow - 1] : nullptr;
   }
+  bool generates(std::uint32_t slot) const {
+    Planned const* const grown = growth_of(slot);
+    return grown && grown->reserved > state_.table[slot].length();
+  }
   PoolBlocks held_by(std::uint32_t slot) const {
     Planned const* const grown = growth_of(slot);
     return grown ? grown->blocks : state_.table[slot].held;
@@ -417,7 +421,7 @@ class Planner {
     for (std::uint32_t slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) {
       Live const& live = state_.table[slot];
       if (!runs(slot) || (of_its_class && !(live.request.request_class == its_class))) continue;
-      if (guarded && slot != asker && !live.progressed() && growth_of(slot) == nullptr) continue;
+      if (guarded && slot != asker && !live.progressed() && !generates(slot)) continue;
       if (first == no_slot || state_.policy.victim.yields_before(view(slot), view(first))) first = slot;
     }
     return first;
