@@ -117,6 +117,7 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
+    stop_behind_passed();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
@@ -491,9 +492,21 @@ class Planner {
       cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
       return true;
     }
+    stop_behind(live);
+    return !state_.limits.class_limits.empty();
+  }
+  /// Nobody of its class is looked at any more, and of the others only those below their floor.
+  void stop_behind(Live const& live) {
     class_of(live.request.request_class).limited = true;
     only_below_floor_ = true;
-    return !state_.limits.class_limits.empty();
+  }
+  /// Those that the plan's own starts have passed over as often as may be.
+  void stop_behind_passed() {
+    for (auto const& one : plan_.wait) {
+      if (one.reason() == Reason::adapter_limit || one.reason() == Reason::class_limit) continue;
+      Live const& live = state_.table[one.ticket().slot];
+      if (live.passed + (plan_.admit.size() - one.passed_by) >= state_.policy.order.bypass.passes) stop_behind(live);
+    }
   }
   bool may_be_passed(Live const& live) {
     Bypass const& bypass = state_.policy.order.bypass;
