@@ -569,9 +569,10 @@ class Planner {
     };
     AdmissionLimits const& limits = state_.limits;
     if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
-    if (sequences_ + live.request.branches > limits.max_running - missing_running(live.request.request_class))
-      return count(sequences_ + live.request.branches > limits.max_running ? Reason::running_limit : Reason::class_floor, ".max_running", live.request.branches,
-                   saturating_subtract(limits.max_running, sequences_));
+    std::uint64_t const with = sequences_ + live.request.branches;
+    if (with > limits.max_running) return count(Reason::running_limit, ".max_running", with, limits.max_running);
+    if (std::uint64_t const left = limits.max_running - missing_running(live.request.request_class); with > left)
+      return count(Reason::class_floor, ".max_running", with, left);
     if (limits.adapters != 0 && !loaded(live.request.adapter) && state_.adapters.size() + plan_.draft.adapters.size() >= limits.adapters)
       return count(Reason::adapter_limit, ".adapters", limits.adapters + std::uint64_t{1}, limits.adapters);
     Tokens const to_compute = live.length() - as.found;
