@@ -619,7 +619,7 @@ class Planner {
     if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    Tokens const tokens = of.active_tokens + live.cached(), to_compute = of.to_compute + (live.length() - as.found);
+    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest())), to_compute = of.to_compute + (live.length() - as.found);
     if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
     if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
     if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
