@@ -440,11 +440,11 @@ class AdmissionState {
     peak.advance();
   }
 
-  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone.
+  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   bool grows_freely(Live const& live) const {
     constexpr bool simple = std::same_as<decltype(holds_of(policy)), holds::Most> && !SharesFairly<decltype(policy.order)>;
     return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-           live.request.request_class.index >= limits.class_limits.size();
+           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
   }
 
   void advance(Live& live, Tokens tokens) {
