@@ -108,7 +108,7 @@ class AdmissionController {
 
   /// Does what the plan says, all of it. False, and nothing is done, when something has changed since it was made.
   bool commit(StepPlan const& plan) {
-    if (plan.version != state_.version || !complaints_.empty()) return false;
+    if (plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan)) return false;
     carry_out(plan);
     state_.end_pass();
     tell();
@@ -357,6 +357,13 @@ class AdmissionController {
   }
 
   // ---- doing what was planned ----
+
+  /// The sources of blocks, which others may use as well.
+  bool has_what_it_had(StepPlan const& plan) const {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (state_.ledger.available(pool) != plan.available[pool]) return false;
+    return true;
+  }
 
   /// False when a source gave less than it said it had: what could not be done waits, or has given way.
   bool carry_out(StepPlan const& plan) {

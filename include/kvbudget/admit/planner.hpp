@@ -35,7 +35,7 @@ class Planner {
     running_ = state.running.size();
     sequences_ = state.sequences;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      available_[pool] = state.ledger.available(pool);
+      available_[pool] = plan.available[pool] = state.ledger.available(pool);
       owed_[pool] = state.ledger.overcommitted(pool);
       coming_[pool] = state.ledger.retiring(pool);
       kept_[pool] = state.ledger.kept(pool);
