@@ -124,7 +124,8 @@ class AdmissionState {
   /// Whether the next token is the one after those that there is room for.
   static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
 
-  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first.
+  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first. What is shared of a
+  /// window is out of it soon: such hits take room like idle ones.
   Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
     Live const& live = table[slot];
     Tokens const block = ledger.block(pool);
@@ -134,6 +135,7 @@ class AdmissionState {
     hits.active = min(hits.active, most);
     hits.idle = min(hits.idle, most - hits.active);
     hits.host = min(hits.host, most - hits.active - hits.idle);
+    if (!footprint.keeps_everything(pool)) return {.idle = hits.active + hits.idle, .host = hits.host};
     return hits;
   }
 
