@@ -76,7 +76,7 @@ struct BasicStepPlan {
       Tokens active_tokens{};
       Tokens to_compute{};
       Blocks held{};  // of pool 0
-      bool limited{};
+      bool limited{};  // nobody of it is looked at any more
     };
     struct OfLane {
       std::uint64_t epoch{};
@@ -95,6 +95,7 @@ struct BasicStepPlan {
     FuturePeak peak;                      // with those that the plan starts, where the need looks ahead
   } draft;
   std::uint64_t version{};  // of the controller that it was made on
+  PoolBlocks available{};   // that the sources had then
   bool of_whole_step{};     // commit() advances every request's tokens
   [[no_unique_address]] Memory memory{};
 

@@ -35,7 +35,7 @@ class Planner {
     running_ = state.running.size();
     sequences_ = state.sequences;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      available_[pool] = state.ledger.available(pool);
+      available_[pool] = plan.available[pool] = state.ledger.available(pool);
       owed_[pool] = state.ledger.overcommitted(pool);
       coming_[pool] = state.ledger.retiring(pool);
       kept_[pool] = state.ledger.kept(pool);
@@ -117,6 +117,7 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
+    stop_behind_passed();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
@@ -215,15 +216,15 @@ class Planner {
 
   /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
-    for (std::uint32_t ahead = next_waiting(); ahead != slot; ahead = next_waiting()) {
-      if (ahead == no_slot) return true;  // its class is not looked at any more
+    std::uint32_t ahead = next_waiting();
+    for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
         cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
       else if (!goes_on_past(ahead, reason))
         return true;
     }
-    return false;
+    return ahead != slot;
   }
 
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t slot, std::uint32_t pool, Blocks needed) const {
@@ -263,6 +264,10 @@ class Planner {
   Planned const* growth_of(std::uint32_t slot) const {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.grow != 0 ? &plan_.grow[of.grow - 1] : nullptr;
+  }
+  bool generates(std::uint32_t slot) const {
+    Planned const* const grown = growth_of(slot);
+    return grown && grown->reserved > state_.table[slot].length();
   }
   PoolBlocks held_by(std::uint32_t slot) const {
     Planned const* const grown = growth_of(slot);
@@ -417,7 +422,7 @@ class Planner {
     for (std::uint32_t slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) {
       Live const& live = state_.table[slot];
       if (!runs(slot) || (of_its_class && !(live.request.request_class == its_class))) continue;
-      if (guarded && slot != asker && !live.progressed() && growth_of(slot) == nullptr) continue;
+      if (guarded && slot != asker && !live.progressed() && !generates(slot)) continue;
       if (first == no_slot || state_.policy.victim.yields_before(view(slot), view(first))) first = slot;
     }
     return first;
@@ -438,7 +443,6 @@ class Planner {
     Live const& live = state_.table[slot];
     auto& of = class_of(live.request.request_class);
     of.active_tokens += generated * live.request.branches;
-    if (generated == Tokens{}) of.to_compute -= one.tokens;
     of.held = of.held + one.blocks[0] - live.held[0];
     tokens_ -= one.tokens;
     note_next(slot, next_after(live, one));
@@ -483,15 +487,30 @@ class Planner {
       class_of(live.request.request_class).limited = true;
       return true;
     }
-    if (reason == Reason::running_limit || reason == Reason::step_budget) return false;
-    Bypass const& bypass = state_.policy.order.bypass;
-    bool const may_be_passed = live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
-    if (!may_be_passed && reason != Reason::adapter_limit) {
-      if (state_.limits.class_limits.empty()) return false;
-      only_below_floor_ = true;
+    if (reason == Reason::step_budget) return false;
+    if (reason == Reason::adapter_limit || (reason != Reason::running_limit && may_be_passed(live))) {
+      cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+      return true;
     }
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
-    return true;
+    stop_behind(live);
+    return !state_.limits.class_limits.empty();
+  }
+  /// Nobody of its class is looked at any more, and of the others only those below their floor.
+  void stop_behind(Live const& live) {
+    class_of(live.request.request_class).limited = true;
+    only_below_floor_ = true;
+  }
+  /// Those that the plan's own starts have passed over as often as may be.
+  void stop_behind_passed() {
+    for (auto const& one : plan_.wait) {
+      if (one.reason() == Reason::adapter_limit || one.reason() == Reason::class_limit) continue;
+      Live const& live = state_.table[one.ticket().slot];
+      if (live.passed + (plan_.admit.size() - one.passed_by) >= state_.policy.order.bypass.passes) stop_behind(live);
+    }
+  }
+  bool may_be_passed(Live const& live) {
+    Bypass const& bypass = state_.policy.order.bypass;
+    return live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
   }
 
   bool class_is_limited(std::uint32_t index) const {
@@ -599,7 +618,7 @@ class Planner {
     if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    Tokens const tokens = of.active_tokens + live.cached(), to_compute = of.to_compute + (live.length() - as.found);
+    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest())), to_compute = of.to_compute + (live.length() - as.found);
     if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
     if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
     if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
