@@ -117,16 +117,14 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
+    if (passed_over_) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
         admit(slot, considered);
         return true;
       }
-      Planned one = planned(slot, considered.verdict.reason);
-      one.verdict = considered.verdict;
-      one.passed_by = static_cast<std::uint32_t>(plan_.admit.size());
-      plan_.wait.push_back(one);
+      let_wait(slot, considered.verdict);
       if (!goes_on_past(slot, considered.verdict.reason)) return false;
     }
     return false;
@@ -160,6 +158,16 @@ class Planner {
     return result;
   }
 
+  /// It was looked at in vain.
+  void let_wait(std::uint32_t slot, Verdict const& verdict) {
+    auto& its = mark(slot);
+    its.look = plan_.draft.look;
+    if (its.wait != 0) return;
+    plan_.wait.push_back(planned(slot, verdict.reason));
+    plan_.wait.back().verdict = verdict;
+    its.wait = static_cast<std::uint32_t>(plan_.wait.size());
+  }
+
   /// Puts the start of a waiting request into the plan.
   void admit(std::uint32_t slot, Considered const& as) {
     Live const& live = state_.table[slot];
@@ -170,7 +178,11 @@ class Planner {
     one.reserved = as.reserved;
     one.found = as.found;
     take(live, as);
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+    auto& its = mark(slot);
+    its.started = true;
+    if (its.wait != 0) plan_.wait[its.wait - 1].verdict.outcome = Outcome::admitted;  // finish() drops it
+    for (auto& waits : plan_.wait) waits.passed_by += mark(waits.ticket().slot).look == plan_.draft.look;
+    step_over(slot);
     plan_.admit.push_back(one);
   }
 
@@ -203,10 +215,10 @@ class Planner {
       served(live.request.tenant) = saturating_add(served(live.request.tenant), saturating_multiply((live.length() - as.found).count, state_.policy.order.input));
   }
 
-  /// What is left out of the plan again is gone, and those that wait know by how many they were passed.
+  /// What is left out of the plan again is gone.
   void finish() {
     if (!plan_.preempt.empty()) std::erase_if(plan_.grow, [](Planned const& one) { return one.verdict.rejected(); });
-    for (auto& one : plan_.wait) one.passed_by = static_cast<std::uint32_t>(plan_.admit.size()) - one.passed_by;
+    if (!plan_.admit.empty()) std::erase_if(plan_.wait, [](Planned const& one) { return one.verdict.admitted(); });
   }
 
   Blocks headroom(std::uint32_t pool) const {
@@ -219,7 +231,7 @@ class Planner {
     for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
-        cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
+        step_over(ahead);
       else if (!goes_on_past(ahead, reason))
         return true;
     }
@@ -259,6 +271,10 @@ class Planner {
   bool is_preempted(std::uint32_t slot) const {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.preempted;
+  }
+  bool is_started(std::uint32_t slot) const {
+    auto const& of = plan_.draft.requests[slot];
+    return of.epoch == plan_.draft.epoch && of.started;
   }
   Planned const* growth_of(std::uint32_t slot) const {
     auto const& of = plan_.draft.requests[slot];
@@ -449,8 +465,20 @@ class Planner {
 
   std::uint32_t& cursor(std::uint32_t lane) {
     auto& of = plan_.draft.lanes[lane];
-    if (of.epoch != plan_.draft.epoch) of = {plan_.draft.epoch, state_.lanes.front(lane)};
+    if (of.look != plan_.draft.look) of = {plan_.draft.look, first_not_started(state_.lanes.front(lane))};
     return of.next;
+  }
+  void step_over(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = first_not_started(state_.table[slot].next_slot); }
+  std::uint32_t first_not_started(std::uint32_t slot) const {
+    while (slot != no_slot && is_started(slot)) slot = state_.table[slot].next_slot;
+    return slot;
+  }
+
+  /// From the front again: who was passed over may have been for the last time, or find that a class has reached its floor.
+  void look_anew() {
+    ++plan_.draft.look;
+    scanned_ = 0;
+    only_below_floor_ = passed_over_ = false;
   }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
@@ -477,28 +505,28 @@ class Planner {
 
   /// After one that may not start: whether others are looked at all the same.
   bool goes_on_past(std::uint32_t slot, Reason reason) {
-    Live const& live = state_.table[slot];
-    if (reason == Reason::class_limit) {
-      class_of(live.request.request_class).limited = true;
-      return true;
-    }
     if (reason == Reason::step_budget) return false;
-    if (reason == Reason::adapter_limit || (reason != Reason::running_limit && may_be_passed(live))) {
-      cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
-      return true;
+    if (reason == Reason::adapter_limit) return step_over(slot), true;
+    if (reason != Reason::class_limit) {
+      passed_over_ = true;
+      if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
+      only_below_floor_ = true;
+      if (state_.limits.class_limits.empty()) return false;
     }
-    class_of(live.request.request_class).limited = true;
-    only_below_floor_ = true;
-    return !state_.limits.class_limits.empty();
+    class_of(state_.table[slot].request.request_class).limited = plan_.draft.look;
+    return true;
   }
-  bool may_be_passed(Live const& live) {
+  bool may_be_passed(std::uint32_t slot) {
+    Live const& live = state_.table[slot];
     Bypass const& bypass = state_.policy.order.bypass;
-    return live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
+    auto const& its = mark(slot);
+    std::uint64_t const passed = std::uint64_t{live.passed} + (its.wait == 0 ? 0 : plan_.wait[its.wait - 1].passed_by);
+    return passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
   }
 
   bool class_is_limited(std::uint32_t index) const {
     auto const& of = plan_.draft.classes[index];
-    return of.epoch == plan_.draft.epoch && of.limited;
+    return of.epoch == plan_.draft.epoch && of.limited == plan_.draft.look;
   }
 
   // ---- what a start needs ----
@@ -661,6 +689,7 @@ class Planner {
   std::uint32_t scanned_{};
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
+  bool passed_over_{};
 };
 
 }  // namespace kvbudget::inline v1
