@@ -125,9 +125,10 @@ class Planner {
         return true;
       }
       let_wait(slot, considered.verdict);
-      if (!goes_on_past(slot, considered.verdict.reason)) return false;
+      if (considered.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
+      if (!goes_on_past(slot, considered.verdict.reason)) break;
     }
-    return false;
+    return admit_alone();
   }
 
   struct Considered {
@@ -156,6 +157,17 @@ class Planner {
     }
     result.verdict = judge(live, slot, must_be_free, result);
     return result;
+  }
+
+  /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
+  bool admit_alone() {
+    if (running_ != 0 || behind_floor_ == no_slot) return false;
+    floors_hold_ = false;
+    Considered const considered = consider(behind_floor_);
+    floors_hold_ = true;
+    if (!considered.verdict.admitted()) return false;
+    admit(behind_floor_, considered);
+    return true;
   }
 
   /// It was looked at in vain.
@@ -478,6 +490,7 @@ class Planner {
   void look_anew() {
     ++plan_.draft.look;
     scanned_ = 0;
+    behind_floor_ = no_slot;
     only_below_floor_ = passed_over_ = false;
   }
 
@@ -647,6 +660,7 @@ class Planner {
   }
   Blocks missing_floors(RequestClass asker) {
     Blocks sum{};
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index) sum += missing_of_floor(i);
     return sum;
@@ -657,6 +671,7 @@ class Planner {
   }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index && below_floor_running(i)) sum += state_.limits.class_limits[i].floor_running - class_of(i).active_requests;
     return sum;
@@ -687,9 +702,11 @@ class Planner {
   Tokens chunk_;            // and of one request
   std::uint32_t running_{};
   std::uint32_t scanned_{};
+  std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
   bool passed_over_{};
+  bool floors_hold_{true};
 };
 
 }  // namespace kvbudget::inline v1
