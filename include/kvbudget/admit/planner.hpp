@@ -223,8 +223,7 @@ class Planner {
     if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
     of.held += as.take[0];
     if (!loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
-    if constexpr (SharesFairly<decltype(state_.policy.order)>)
-      served(live.request.tenant) = saturating_add(served(live.request.tenant), saturating_multiply((live.length() - as.found).count, state_.policy.order.input));
+    serve(live.request.tenant, live.length() - as.found, false);
   }
 
   /// What is left out of the plan again is gone.
@@ -314,6 +313,10 @@ class Planner {
             .held = state_.ledger.held(0, request_class)};
     }
     return of;
+  }
+  void serve(std::uint32_t tenant, Tokens tokens, bool generated) {
+    if constexpr (SharesFairly<decltype(state_.policy.order)>)
+      served(tenant) = saturating_add(served(tenant), saturating_multiply(tokens.count, generated ? state_.policy.order.output : state_.policy.order.input));
   }
   std::uint64_t& served(std::uint32_t tenant) {
     auto& of = plan_.draft.tenants[tenant];
@@ -468,6 +471,7 @@ class Planner {
     of.active_tokens += generated * live.request.branches;
     of.held = of.held + one.blocks[0] - live.held[0];
     tokens_ -= one.tokens;
+    serve(live.request.tenant, generated * live.request.branches, true);
     note_next(slot, next_after(live, one));
     plan_.grow.push_back(one);
     mark(slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
