@@ -117,20 +117,18 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
-    stop_behind_passed();
+    if (passed_over_) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
         admit(slot, considered);
         return true;
       }
-      Planned one = planned(slot, considered.verdict.reason);
-      one.verdict = considered.verdict;
-      one.passed_by = static_cast<std::uint32_t>(plan_.admit.size());
-      plan_.wait.push_back(one);
-      if (!goes_on_past(slot, considered.verdict.reason)) return false;
+      let_wait(slot, considered.verdict);
+      if (considered.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
+      if (!goes_on_past(slot, considered.verdict.reason)) break;
     }
-    return false;
+    return admit_alone();
   }
 
   struct Considered {
@@ -161,6 +159,27 @@ class Planner {
     return result;
   }
 
+  /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
+  bool admit_alone() {
+    if (running_ != 0 || behind_floor_ == no_slot) return false;
+    floors_hold_ = false;
+    Considered const considered = consider(behind_floor_);
+    floors_hold_ = true;
+    if (!considered.verdict.admitted()) return false;
+    admit(behind_floor_, considered);
+    return true;
+  }
+
+  /// It was looked at in vain.
+  void let_wait(std::uint32_t slot, Verdict const& verdict) {
+    auto& its = mark(slot);
+    its.look = plan_.draft.look;
+    if (its.wait != 0) return;
+    plan_.wait.push_back(planned(slot, verdict.reason));
+    plan_.wait.back().verdict = verdict;
+    its.wait = static_cast<std::uint32_t>(plan_.wait.size());
+  }
+
   /// Puts the start of a waiting request into the plan.
   void admit(std::uint32_t slot, Considered const& as) {
     Live const& live = state_.table[slot];
@@ -171,7 +190,11 @@ class Planner {
     one.reserved = as.reserved;
     one.found = as.found;
     take(live, as);
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+    auto& its = mark(slot);
+    its.started = true;
+    if (its.wait != 0) plan_.wait[its.wait - 1].verdict.outcome = Outcome::admitted;  // finish() drops it
+    for (auto& waits : plan_.wait) waits.passed_by += mark(waits.ticket().slot).look == plan_.draft.look;
+    step_over(slot);
     plan_.admit.push_back(one);
   }
 
@@ -200,14 +223,13 @@ class Planner {
     if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
     of.held += as.take[0];
     if (!loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
-    if constexpr (SharesFairly<decltype(state_.policy.order)>)
-      served(live.request.tenant) = saturating_add(served(live.request.tenant), saturating_multiply((live.length() - as.found).count, state_.policy.order.input));
+    serve(live.request.tenant, live.length() - as.found, false);
   }
 
-  /// What is left out of the plan again is gone, and those that wait know by how many they were passed.
+  /// What is left out of the plan again is gone.
   void finish() {
     if (!plan_.preempt.empty()) std::erase_if(plan_.grow, [](Planned const& one) { return one.verdict.rejected(); });
-    for (auto& one : plan_.wait) one.passed_by = static_cast<std::uint32_t>(plan_.admit.size()) - one.passed_by;
+    if (!plan_.admit.empty()) std::erase_if(plan_.wait, [](Planned const& one) { return one.verdict.admitted(); });
   }
 
   Blocks headroom(std::uint32_t pool) const {
@@ -220,7 +242,7 @@ class Planner {
     for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
-        cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
+        step_over(ahead);
       else if (!goes_on_past(ahead, reason))
         return true;
     }
@@ -261,6 +283,10 @@ class Planner {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.preempted;
   }
+  bool is_started(std::uint32_t slot) const {
+    auto const& of = plan_.draft.requests[slot];
+    return of.epoch == plan_.draft.epoch && of.started;
+  }
   Planned const* growth_of(std::uint32_t slot) const {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.grow != 0 ? &plan_.grow[of.grow - 1] : nullptr;
@@ -291,6 +317,10 @@ class Planner {
             .held = state_.ledger.held(0, request_class)};
     }
     return of;
+  }
+  void serve(std::uint32_t tenant, Tokens tokens, bool generated) {
+    if constexpr (SharesFairly<decltype(state_.policy.order)>)
+      served(tenant) = saturating_add(served(tenant), saturating_multiply(tokens.count, generated ? state_.policy.order.output : state_.policy.order.input));
   }
   std::uint64_t& served(std::uint32_t tenant) {
     auto& of = plan_.draft.tenants[tenant];
@@ -445,6 +475,7 @@ class Planner {
     of.active_tokens += generated * live.request.branches;
     of.held = of.held + one.blocks[0] - live.held[0];
     tokens_ -= one.tokens;
+    serve(live.request.tenant, generated * live.request.branches, true);
     note_next(slot, next_after(live, one));
     plan_.grow.push_back(one);
     mark(slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
@@ -454,8 +485,21 @@ class Planner {
 
   std::uint32_t& cursor(std::uint32_t lane) {
     auto& of = plan_.draft.lanes[lane];
-    if (of.epoch != plan_.draft.epoch) of = {plan_.draft.epoch, state_.lanes.front(lane)};
+    if (of.look != plan_.draft.look) of = {plan_.draft.look, first_not_started(state_.lanes.front(lane))};
     return of.next;
+  }
+  void step_over(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = first_not_started(state_.table[slot].next_slot); }
+  std::uint32_t first_not_started(std::uint32_t slot) const {
+    while (slot != no_slot && is_started(slot)) slot = state_.table[slot].next_slot;
+    return slot;
+  }
+
+  /// From the front again: who was passed over may have been for the last time, or find that a class has reached its floor.
+  void look_anew() {
+    ++plan_.draft.look;
+    scanned_ = 0;
+    behind_floor_ = no_slot;
+    only_below_floor_ = passed_over_ = false;
   }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
@@ -482,40 +526,28 @@ class Planner {
 
   /// After one that may not start: whether others are looked at all the same.
   bool goes_on_past(std::uint32_t slot, Reason reason) {
-    Live const& live = state_.table[slot];
-    if (reason == Reason::class_limit) {
-      class_of(live.request.request_class).limited = true;
-      return true;
-    }
     if (reason == Reason::step_budget) return false;
-    if (reason == Reason::adapter_limit || (reason != Reason::running_limit && may_be_passed(live))) {
-      cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
-      return true;
+    if (reason == Reason::adapter_limit) return step_over(slot), true;
+    if (reason != Reason::class_limit) {
+      passed_over_ = true;
+      if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
+      only_below_floor_ = true;
+      if (state_.limits.class_limits.empty()) return false;
     }
-    stop_behind(live);
-    return !state_.limits.class_limits.empty();
+    class_of(state_.table[slot].request.request_class).limited = plan_.draft.look;
+    return true;
   }
-  /// Nobody of its class is looked at any more, and of the others only those below their floor.
-  void stop_behind(Live const& live) {
-    class_of(live.request.request_class).limited = true;
-    only_below_floor_ = true;
-  }
-  /// Those that the plan's own starts have passed over as often as may be.
-  void stop_behind_passed() {
-    for (auto const& one : plan_.wait) {
-      if (one.reason() == Reason::adapter_limit || one.reason() == Reason::class_limit) continue;
-      Live const& live = state_.table[one.ticket().slot];
-      if (live.passed + (plan_.admit.size() - one.passed_by) >= state_.policy.order.bypass.passes) stop_behind(live);
-    }
-  }
-  bool may_be_passed(Live const& live) {
+  bool may_be_passed(std::uint32_t slot) {
+    Live const& live = state_.table[slot];
     Bypass const& bypass = state_.policy.order.bypass;
-    return live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
+    auto const& its = mark(slot);
+    std::uint64_t const passed = std::uint64_t{live.passed} + (its.wait == 0 ? 0 : plan_.wait[its.wait - 1].passed_by);
+    return passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
   }
 
   bool class_is_limited(std::uint32_t index) const {
     auto const& of = plan_.draft.classes[index];
-    return of.epoch == plan_.draft.epoch && of.limited;
+    return of.epoch == plan_.draft.epoch && of.limited == plan_.draft.look;
   }
 
   // ---- what a start needs ----
@@ -636,6 +668,7 @@ class Planner {
   }
   Blocks missing_floors(RequestClass asker) {
     Blocks sum{};
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index) sum += missing_of_floor(i);
     return sum;
@@ -646,6 +679,7 @@ class Planner {
   }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index && below_floor_running(i)) sum += state_.limits.class_limits[i].floor_running - class_of(i).active_requests;
     return sum;
@@ -676,8 +710,11 @@ class Planner {
   Tokens chunk_;            // and of one request
   std::uint32_t running_{};
   std::uint32_t scanned_{};
+  std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
+  bool passed_over_{};
+  bool floors_hold_{true};
 };
 
 }  // namespace kvbudget::inline v1

@@ -84,7 +84,7 @@ class AdmissionState {
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
   std::uint64_t steps{};    // that have begun
-  Tokens step_tokens{};     // computed in this one, as far as they were planned
+  Tokens step_tokens{};     // computed in this one
   std::uint64_t version{};  // counts changes
   bool yielding{};          // somebody was preempted in this step
   [[no_unique_address]] Memory memory{};
