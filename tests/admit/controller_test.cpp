@@ -56,6 +56,13 @@ TEST_CASE("what can never fit counts max_new, look-ahead and branches, rounded u
   REQUIRE(submit({.prompt = 1_tokens, .max_new = Tokens::max()}) == Reason::exceeds_capacity);
 }
 
+TEST_CASE("max_new is cut to the longest sequence, and a prompt as long as that generates nothing") {
+  AdmissionController gate{{.capacity = 100_tokens, .max_length = 100_tokens}};
+  REQUIRE(gate.submit(ask(99, 50)).needed == 100_blocks);
+  REQUIRE(gate.submit(ask(100, 50)).needed == 100_blocks);
+  REQUIRE(gate.submit(ask(101, 50)).reason == Reason::bad_request);
+}
+
 TEST_CASE("headroom rounds up, is kept free by admission, and is waived when nothing runs") {
   PlainGate gate{{.capacity = 8_blocks, .headroom = 5_percent, .footprint = paged(16_tokens)}};
   REQUIRE(gate.pool().headroom == 1_blocks);

@@ -63,7 +63,7 @@ class AdmissionController {
 
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length.
   Verdict submit(Request request) {
-    if (request.prompt < state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
+    if (request.prompt <= state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
     Verdict verdict = screen(request);
