@@ -89,15 +89,15 @@ class Planner {
     if (!in_room(live, length)) {
       one.blocks = state_.held_at(live, length, step);
       PoolBlocks more{};
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-        more[pool] = one.blocks[pool] - live.held[pool];
-        free(pool, live.held[pool] - one.blocks[pool]);
-      }
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) more[pool] = one.blocks[pool] - live.held[pool];
       std::uint32_t const binding = short_of(more, {});
       one.verdict = at_pool(Outcome::admitted, Reason::grown, slot, binding == no_slot ? 0 : binding, more[binding == no_slot ? 0 : binding]);
       if (!make_room(slot, more, generated * live.request.branches)) return false;
       if (short_of(more, {}) != no_slot) return wait_for_retirement(one);
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) available_[pool] -= more[pool];
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+        available_[pool] -= more[pool];
+        free(pool, live.held[pool] - one.blocks[pool]);
+      }
     } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, generated * live.request.branches)) {
       return false;
     }
