@@ -178,6 +178,19 @@ class AdmissionController {
     return more;
   }
 
+  /// Calls `each(ticket, request)` for those that wait, in the order they would be looked at now. Allocates; `each` may ask, and change nothing.
+  template <class Each>
+  void each_waiting(Each each) const {
+    StepPlan look{};
+    Planner<State> planner{state_, look, {}};
+    for (auto slot = planner.next_in_order(); slot != no_slot; slot = planner.next_in_order()) each(state_.table.ticket(slot), state_.table[slot].request);
+  }
+  /// The same for those in flight, in the order they started.
+  template <class Each>
+  void each_running(Each each) const {
+    for (auto slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) each(state_.table.ticket(slot), state_.table[slot].request);
+  }
+
   // ---- leaving ----
 
   /// The request is given up, wherever it is. False for a stale ticket.

@@ -169,7 +169,7 @@ class Planner {
     one.reserved = as.reserved;
     one.found = as.found;
     take(live, as);
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+    look_past(slot);
     plan_.admit.push_back(one);
   }
 
@@ -213,11 +213,18 @@ class Planner {
   }
 
   /// True when somebody before it in the order does not fit and may not be passed over.
+  /// One after the other, all that wait, in their order; no_slot after the last.
+  std::uint32_t next_in_order() {
+    std::uint32_t const slot = next_waiting();
+    if (slot != no_slot) look_past(slot);
+    return slot;
+  }
+
   bool behind_another(std::uint32_t slot) {
     for (std::uint32_t ahead = next_waiting(); ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
-        cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
+        look_past(ahead);
       else if (!goes_on_past(ahead, reason))
         return true;
     }
@@ -454,6 +461,8 @@ class Planner {
   }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
+  void look_past(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = state_.table[slot].next_slot; }
+
   std::uint32_t next_waiting() {
     std::uint32_t first = no_slot;
     for (auto const lane : state_.lanes.active()) {
@@ -489,7 +498,7 @@ class Planner {
       if (state_.limits.class_limits.empty()) return false;
       only_below_floor_ = true;
     }
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+    look_past(slot);
     return true;
   }
 

@@ -123,11 +123,11 @@ struct Arrival {
   constexpr std::uint64_t rank(WaitingView const&) const { return 0; }
 };
 
-/// By Request::priority, smaller first. A request rises by one priority in `age` steps of waiting; 0: never.
+/// By Request::priority, smaller first, and of equals by arrival_time. A request rises by one priority in `age` steps of waiting; 0: never.
 struct Priority {
   std::uint64_t age{};
   Bypass bypass{};
-  constexpr std::uint64_t rank(WaitingView const& waiting) const {
+  constexpr Place rank(WaitingView const& waiting) const {
     std::uint64_t const level = static_cast<std::uint64_t>(std::int64_t{waiting.request.priority} + (std::int64_t{1} << 31));
     return age == 0 ? level : saturating_add(waiting.arrived, saturating_multiply(level, age));
   }
@@ -175,6 +175,15 @@ struct LowestClass {
 };
 
 /// The one whose blocks cost least to compute again gives way: cached tokens for each block that it frees. Of equals the newest.
+/// The one with the largest Request::priority gives way, of equals the one that came in last, by arrival_time and then by submission.
+struct LowestPriority {
+  constexpr bool yields_before(RunningView const& a, RunningView const& b) const {
+    if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
+    if (a.request.arrival_time != b.request.arrival_time) return a.request.arrival_time > b.request.arrival_time;
+    return a.arrival > b.arrival;
+  }
+};
+
 struct CheapestBlocks {
   constexpr bool yields_before(RunningView const& a, RunningView const& b) const {
     std::uint64_t const cost_a = saturating_multiply(a.cached.count, b.held.count), cost_b = saturating_multiply(b.cached.count, a.held.count);
@@ -218,7 +227,7 @@ template <class P>
 concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool) {
   { policy.need(waiting) } -> std::same_as<Tokens>;
   { policy.headroom(pool) } -> std::same_as<Blocks>;
-  { policy.order.rank(waiting) } -> std::same_as<std::uint64_t>;
+  { policy.order.rank(waiting) } -> std::convertible_to<Place>;
   { policy.order.bypass } -> std::convertible_to<Bypass>;
   { policy.victim.yields_before(running, running) } -> std::same_as<bool>;
 };
