@@ -325,6 +325,7 @@ class AdmissionController {
 
   /// Rejected where the whole request could not be served even if it were alone; else queued.
   Verdict impossible(Request const& request) const {
+    if constexpr (waits_for_ever<Policy>) return {.outcome = Outcome::queued};
     Sequences const all = whole(request);
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       if (Blocks const needed = state_.footprint.most(pool, all); needed > state_.ledger.capacity(pool))

@@ -152,8 +152,9 @@ class Planner {
     PoolBlocks must_be_free{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       if (live.found) result.shared[pool] = state_.usable_hits(slot, pool).active;
-      must_be_free[pool] = free_for(live, asked, pool) - result.shared[pool];
-      result.take[pool] = takes_by_chunks() ? held_first(live, result, pool) - result.shared[pool] : must_be_free[pool];
+      Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, result, pool) : whole;
+      must_be_free[pool] = max(whole, first) - result.shared[pool];
+      result.take[pool] = first - result.shared[pool];
     }
     result.verdict = judge(live, slot, must_be_free, result);
     return result;
@@ -212,7 +213,6 @@ class Planner {
     return state_.policy.headroom({state_.ledger.headroom(pool), state_.ledger.capacity(pool), running_, next_step_[pool]});
   }
 
-  /// True when somebody before it in the order does not fit and may not be passed over.
   /// One after the other, all that wait, in their order; no_slot after the last.
   std::uint32_t next_in_order() {
     std::uint32_t const slot = next_waiting();
@@ -220,6 +220,7 @@ class Planner {
     return slot;
   }
 
+  /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
     for (std::uint32_t ahead = next_waiting(); ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
@@ -460,9 +461,9 @@ class Planner {
     return of.next;
   }
 
-  /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
   void look_past(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = state_.table[slot].next_slot; }
 
+  /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
   std::uint32_t next_waiting() {
     std::uint32_t first = no_slot;
     for (auto const lane : state_.lanes.active()) {
@@ -535,8 +536,8 @@ class Planner {
   }
 
   Blocks free_for(Live const& live, Tokens length, std::uint32_t pool) const {
-    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length), state_.limits.max_length); })
-      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length), state_.limits.max_length);
+    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length)); })
+      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length));
     else
       return state_.footprint.most(pool, live.sequences(length));
   }

@@ -5,7 +5,8 @@
 //   victim      which running request gives way first when growth runs out of room
 //   preemption  what a request that gave way keeps, and what it must find before it starts again      (may be left out)
 //   holds       what a running request holds of a pool: the most it can on its way, or exactly          (may be left out)
-// A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all.
+// A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all. One with a constant
+// waits_for_ever queues what can never fit, as some runtimes do, instead of rejecting it.
 #pragma once
 
 #include <kvbudget/admit/account.hpp>
@@ -129,7 +130,7 @@ struct Priority {
   Bypass bypass{};
   constexpr Place rank(WaitingView const& waiting) const {
     std::uint64_t const level = static_cast<std::uint64_t>(std::int64_t{waiting.request.priority} + (std::int64_t{1} << 31));
-    return age == 0 ? level : saturating_add(waiting.arrived, saturating_multiply(level, age));
+    return {age == 0 ? level : saturating_add(waiting.arrived, saturating_multiply(level, age)), waiting.request.arrival_time};
   }
 };
 
@@ -174,7 +175,6 @@ struct LowestClass {
   }
 };
 
-/// The one whose blocks cost least to compute again gives way: cached tokens for each block that it frees. Of equals the newest.
 /// The one with the largest Request::priority gives way, of equals the one that came in last, by arrival_time and then by submission.
 struct LowestPriority {
   constexpr bool yields_before(RunningView const& a, RunningView const& b) const {
@@ -184,6 +184,7 @@ struct LowestPriority {
   }
 };
 
+/// The one whose blocks cost least to compute again gives way: cached tokens for each block that it frees. Of equals the newest.
 struct CheapestBlocks {
   constexpr bool yields_before(RunningView const& a, RunningView const& b) const {
     std::uint64_t const cost_a = saturating_multiply(a.cached.count, b.held.count), cost_b = saturating_multiply(b.cached.count, a.held.count);
@@ -215,7 +216,8 @@ struct Most {
   constexpr Blocks operator()(Footprint const& footprint, std::uint32_t pool, Sequences const& of, Tokens) const { return footprint.most(pool, of); }
 };
 
-/// What it holds after a step that computed `step` tokens; blocks out of a window go back as it moves. For single sequences.
+/// What it holds after a step that computed `step` tokens; blocks out of a window go back as it moves. For single sequences. A part may
+/// also say what must be free for a start, must_be_free(footprint, pool, sequences); else that is the most.
 struct Exactly {
   constexpr Blocks operator()(Footprint const& footprint, std::uint32_t pool, Sequences const& of, Tokens step) const {
     return footprint.held(pool, of.length, step) * of.branches;
