@@ -6,6 +6,7 @@
 //   kvbudget_lab data/equal24.json --model config.json --gpu-memory 80GiB --weights 16GiB    the budget the weights leave
 #include "command_line.hpp"
 
+#include <kvbudget/admit/policies/plain.hpp>
 #include <kvbudget/kvbudget.hpp>
 #include <kvbudget/read/amount.hpp>
 #include <kvbudget/read/model.hpp>

@@ -4,6 +4,7 @@
 #include <kvbudget/admit/controller.hpp>
 #include <kvbudget/admit/future_peak.hpp>
 #include <kvbudget/admit/output_lengths.hpp>
+#include <kvbudget/sync/shared_controller.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -28,9 +29,12 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 using namespace kvbudget;
 using namespace kvbudget::literals;
 
-TEST_CASE("submit, admit, grow, preempt, cancel and release allocate nothing") {
-  AdmissionController gate{{.capacity = 64_blocks, .headroom = 2_percent, .footprint = paged(16_tokens), .classes = 3, .max_live = 64}};
-  std::array<decltype(gate)::Lease, 64> leases;
+namespace {
+
+template <class Gate>
+void submit_admit_grow_preempt_cancel_release() {
+  Gate gate{{.capacity = 64_blocks, .headroom = 2_percent, .footprint = paged(16_tokens), .classes = 3, .max_live = 64}};
+  std::array<typename Gate::Lease, 64> leases;
   std::size_t const before = allocations;
   std::uint64_t admitted = 0;
   for (std::uint64_t step = 0; step < 2'000; ++step) {
@@ -54,6 +58,14 @@ TEST_CASE("submit, admit, grow, preempt, cancel and release allocate nothing") {
   REQUIRE(gate.account(0).preempted > 10);
   { std::vector<int> const counted(3); }
   REQUIRE(allocations > after);  // the counter counts
+}
+
+}  // namespace
+
+TEST_CASE("submit, admit, grow, preempt, cancel and release allocate nothing") { submit_admit_grow_preempt_cancel_release<AdmissionController<>>(); }
+
+TEST_CASE("submit, admit, grow, preempt, cancel and release of a shared controller allocate nothing") {
+  submit_admit_grow_preempt_cancel_release<SharedController<>>();
 }
 
 TEST_CASE("what is expected of outputs and of the future is kept without allocating") {

@@ -24,7 +24,7 @@ struct ClassAccount {
   std::uint64_t preempted_for{};       // times others, or it itself, gave way for one of its requests to grow
   std::uint64_t wasted_token_steps{};  // tokens held x steps, by requests that were later cancelled or expired
   Tokens useful_tokens{};              // computed for the first time: prompts, less what was found cached, and what was generated
-  Tokens found_tokens{};               // of prompts, found cached at a first start
+  Tokens found_tokens{};               // of prompts, found cached or received from elsewhere
   Tokens recomputed_tokens{};          // cached before, lost to a preemption, computed again
   Blocks evicted_blocks{};             // of pool 0, kept as cache at a preemption, taken by others before the request started again
   Blocks moved_blocks{};               // of pool 0, moved to the host at a preemption and back

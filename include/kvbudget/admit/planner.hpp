@@ -510,11 +510,14 @@ class Planner {
 
   // ---- what a start needs ----
 
-  /// Tokens that are found cached: hits, as far as a token is left to compute, and what a preempted request left and nobody took.
+  /// Tokens that need not be computed: hits, as far as a token is left to compute, what arrives, and what a preempted request left and
+  /// nobody took.
   Tokens found(Live const& live, std::uint32_t slot) const {
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
-      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return min(live.lost, live.length());
+      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return live.done;
+    } else if (live.request.arrives) {
+      return live.length();
     }
     if (!live.found) return {};
     Hits const hits = state_.usable_hits(slot, 0);

@@ -334,7 +334,8 @@ class AdmissionState {
     Live& live = table[slot];
     Preemption const how = preemption_of(policy);
     PoolBlocks const held = live.held;
-    live.lost += live.cached_at(live.computed());
+    live.done = live.computed();
+    live.lost += live.cached_at(live.done);
     stop(slot);
     live.ends = live.grown() + live.pending;
     live.left = {};
