@@ -50,6 +50,18 @@ Did step(Gate& gate, StepBudget const& budget = {}) {
   return {names(plan.preempt), names(plan.grow), names(plan.admit)};
 }
 
+/// Three run, and 3 blocks are free. The first takes one; the second has 7 tokens to compute, where the third would give 3 more.
+template <class Policy>
+Did asks_too_much(Policy policy) {
+  AdmissionController<Policy> gate{{.capacity = Tokens{15}}, policy};
+  gate.submit(ask('A', 5, 8));
+  Ticket const asker = gate.submit(ask('B', 4, 8)).ticket;
+  gate.submit(ask('C', 3, 8));
+  REQUIRE(step(gate) == Did{.started = "ABC"});
+  REQUIRE(gate.generated(asker, Tokens{6}));
+  return step(gate);
+}
+
 Blocks free(auto const& gate) { return gate.pool().supply.available(); }
 
 }  // namespace steps
