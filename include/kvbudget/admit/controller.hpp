@@ -176,6 +176,19 @@ class AdmissionController {
     return more;
   }
 
+  /// Calls `each(ticket, request)` for those that wait, in the order they would be looked at now. Allocates; `each` may ask, and change nothing.
+  template <class Each>
+  void each_waiting(Each each) const {
+    StepPlan look{};
+    Planner<State> planner{state_, look, {}};
+    for (auto slot = planner.next_in_order(); slot != no_slot; slot = planner.next_in_order()) each(state_.table.ticket(slot), state_.table[slot].request);
+  }
+  /// The same for those in flight, in the order they started.
+  template <class Each>
+  void each_running(Each each) const {
+    for (auto slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) each(state_.table.ticket(slot), state_.table[slot].request);
+  }
+
   // ---- leaving ----
 
   /// The request is given up, wherever it is. False for a stale ticket.
@@ -313,6 +326,7 @@ class AdmissionController {
 
   /// Rejected where the whole request could not be served even if it were alone; else queued.
   Verdict impossible(Request const& request) const {
+    if constexpr (waits_for_ever<Policy>) return {.outcome = Outcome::queued};
     Sequences const all = whole(request);
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       if (Blocks const needed = state_.footprint.most(pool, all); needed > state_.ledger.capacity(pool))

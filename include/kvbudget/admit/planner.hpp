@@ -88,18 +88,17 @@ class Planner {
     one.blocks = live.held;
     if (!in_room(live, length)) {
       one.blocks = state_.held_at(live, length, step);
-      PoolBlocks more{}, less{};
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-        more[pool] = one.blocks[pool] - live.held[pool];
-        less[pool] = live.held[pool] - one.blocks[pool];
-      }
+      PoolBlocks more{};
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) more[pool] = one.blocks[pool] - live.held[pool];
       std::uint32_t const binding = short_of(more, {});
       one.verdict = at_pool(Outcome::admitted, Reason::grown, slot, binding == no_slot ? 0 : binding, more[binding == no_slot ? 0 : binding]);
-      if (!make_room(slot, more, less, generated * live.request.branches)) return false;
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) free(pool, less[pool]);
+      if (!make_room(slot, more, generated * live.request.branches)) return false;
       if (short_of(more, {}) != no_slot) return wait_for_retirement(one);
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) available_[pool] -= more[pool];
-    } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, {}, generated * live.request.branches)) {
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+        available_[pool] -= more[pool];
+        free(pool, live.held[pool] - one.blocks[pool]);
+      }
+    } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, generated * live.request.branches)) {
       return false;
     }
     run(slot, one, generated);
@@ -152,8 +151,9 @@ class Planner {
     PoolBlocks must_be_free{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       if (live.found) result.shared[pool] = state_.usable_hits(slot, pool).active;
-      must_be_free[pool] = free_for(live, asked, pool) - result.shared[pool];
-      result.take[pool] = takes_by_chunks() ? held_first(live, result, pool) - result.shared[pool] : must_be_free[pool];
+      Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, result, pool) : whole;
+      must_be_free[pool] = max(whole, first) - result.shared[pool];
+      result.take[pool] = first - result.shared[pool];
     }
     result.verdict = judge(live, slot, must_be_free, result);
     return result;
@@ -234,6 +234,13 @@ class Planner {
 
   Blocks headroom(std::uint32_t pool) const {
     return state_.policy.headroom({state_.ledger.headroom(pool), state_.ledger.capacity(pool), running_, next_step_[pool]});
+  }
+
+  /// One after the other, all that wait, in their order; no_slot after the last.
+  std::uint32_t next_in_order() {
+    std::uint32_t const slot = next_waiting();
+    if (slot != no_slot) step_over(slot);
+    return slot;
   }
 
   /// True when somebody before it in the order does not fit and may not be passed over.
@@ -378,12 +385,13 @@ class Planner {
     return class_of(live.request.request_class).active_tokens + more > most + freed;
   }
 
-  /// Preempts whom it takes for `more` blocks, beside those the asker has `freed`, and `tokens` more of its class, in the policy's order. False when the asker's own turn came:
+  /// Preempts whom it takes for `more` blocks and `tokens` more of its class, in the policy's order. False when the asker's own turn came:
   /// then only the asker gives way, or, where the policy does not know enough_or_none, the asker too.
-  bool make_room(std::uint32_t asker, PoolBlocks const& more, PoolBlocks freed, Tokens tokens) {
+  bool make_room(std::uint32_t asker, PoolBlocks const& more, Tokens tokens) {
     Live const& live = state_.table[asker];
     std::size_t const first = plan_.preempt.size();
-    std::uint32_t const binding = short_in_the_end(more, freed), pool = binding == no_slot ? 0 : binding;
+    std::uint32_t const binding = short_in_the_end(more, {}), pool = binding == no_slot ? 0 : binding;
+    PoolBlocks freed{};
     Tokens freed_tokens{};
     bool enough = true;
     while (enough) {
@@ -581,8 +589,8 @@ class Planner {
   }
 
   Blocks free_for(Live const& live, Tokens length, std::uint32_t pool) const {
-    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length), state_.limits.max_length); })
-      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length), state_.limits.max_length);
+    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length)); })
+      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length));
     else
       return state_.footprint.most(pool, live.sequences(length));
   }

@@ -38,6 +38,8 @@ template <class Policy>
 inline constexpr bool learns_outputs = requires { decltype(Policy::need)::learns; };
 template <class Policy>
 inline constexpr bool looks_ahead = requires { decltype(Policy::need)::looks_ahead; };
+template <class Policy>
+inline constexpr bool waits_for_ever = requires { Policy::waits_for_ever; };
 
 template <AdmissionPolicy Policy, BlockSource Source>
 class AdmissionState {
