@@ -56,6 +56,13 @@ TEST_CASE("what can never fit counts max_new, look-ahead and branches, rounded u
   REQUIRE(submit({.prompt = 1_tokens, .max_new = Tokens::max()}) == Reason::exceeds_capacity);
 }
 
+TEST_CASE("max_new is cut to the longest sequence, and a prompt as long as that generates nothing") {
+  AdmissionController gate{{.capacity = 100_tokens, .max_length = 100_tokens}};
+  REQUIRE(gate.submit(ask(99, 50)).needed == 100_blocks);
+  REQUIRE(gate.submit(ask(100, 50)).needed == 100_blocks);
+  REQUIRE(gate.submit(ask(101, 50)).reason == Reason::bad_request);
+}
+
 TEST_CASE("headroom rounds up, is kept free by admission, and is waived when nothing runs") {
   PlainGate gate{{.capacity = 8_blocks, .headroom = 5_percent, .footprint = paged(16_tokens)}};
   REQUIRE(gate.pool().headroom == 1_blocks);
@@ -904,6 +911,35 @@ TEST_CASE("growth says what it took, which pool was short, and how far it could 
   REQUIRE(past.free == 15_blocks);
   REQUIRE(past.limit == 20_blocks);
   REQUIRE(leases[0].tokens() == 36_tokens);
+}
+
+namespace {
+struct ByChunks {
+  need::WholePromptFree need{};
+  headroom::AsGiven headroom{};
+  order::Arrival order{};
+  victim::LeastComputed victim{};
+  holds::Exactly holds{};
+};
+}  // namespace
+
+TEST_CASE("what a request that gives way would have given back by growing is counted once, with all that it held") {
+  AdmissionController<ByChunks> gate{{.capacity = 110_blocks,
+                                      .footprint = {.groups = {window_group(4_tokens), full_group(1_tokens, 1)}},
+                                      .more_pools = {{.capacity = 110_blocks}},
+                                      .tokens_per_step = 50_tokens}};
+  gate.submit(ask(20, 9));
+  gate.submit(ask(80, 9));
+  REQUIRE(gate.commit(gate.plan()));
+  gate.begin_step(1);
+  gate.resize(50_blocks, 1);  // 20 and 30 are held
+  auto const plan = gate.plan({.tokens = 10_tokens});
+  REQUIRE(plan.preempt.size() == 1);
+  REQUIRE(plan.preempt[0].ticket() == Ticket{0, 0});
+  REQUIRE(plan.grow.size() == 1);
+  REQUIRE(plan.grow[0].verdict.free == 80_blocks);  // 60, and the 20 of the window's group: not 16 more
+  REQUIRE(gate.commit(plan));
+  REQUIRE(gate.balanced());
 }
 
 TEST_CASE("past max_new does not hide that the asker was preempted") {

@@ -8,6 +8,7 @@ namespace conformance {
 Cases hf_config(Options const& options);
 Cases gguf_models(Options const& options);
 Cases gguf_parse(Options const& options);
+Cases vllm_scheduler(Options const& options);
 Cases vllm_sizing(Options const& options);
 Cases logs_hybrid(Options const& options);
 Cases llama_cpp_gguf(Options const& options);

@@ -17,6 +17,7 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"hf-config", hf_config},
     {"gguf-models", gguf_models},
     {"gguf-parse", gguf_parse},
+    {"vllm-scheduler", vllm_scheduler},
     {"vllm-sizing", vllm_sizing},
     {"logs-hybrid", logs_hybrid},
     {"llama-cpp-gguf", llama_cpp_gguf},

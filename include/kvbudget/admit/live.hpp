@@ -39,7 +39,7 @@ struct Live : Progress {
   ClassAccount* account{};
   std::uint64_t arrival{};         // number of its submission
   std::uint64_t arrived{};         // the step it was submitted in
-  std::uint64_t rank{};            // its place among those that wait, before arrival
+  Place rank{};                    // its place among those that wait, before arrival
   std::uint64_t admission{};       // number of its last admission
   std::uint64_t queued_in_pass{};  // the admission pass that was open when it was queued
   std::uint32_t generation{};

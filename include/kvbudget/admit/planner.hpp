@@ -35,7 +35,7 @@ class Planner {
     running_ = state.running.size();
     sequences_ = state.sequences;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      available_[pool] = state.ledger.available(pool);
+      available_[pool] = plan.available[pool] = state.ledger.available(pool);
       owed_[pool] = state.ledger.overcommitted(pool);
       coming_[pool] = state.ledger.retiring(pool);
       kept_[pool] = state.ledger.kept(pool);
@@ -88,18 +88,17 @@ class Planner {
     one.blocks = live.held;
     if (!in_room(live, length)) {
       one.blocks = state_.held_at(live, length, step);
-      PoolBlocks more{}, less{};
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-        more[pool] = one.blocks[pool] - live.held[pool];
-        less[pool] = live.held[pool] - one.blocks[pool];
-      }
+      PoolBlocks more{};
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) more[pool] = one.blocks[pool] - live.held[pool];
       std::uint32_t const binding = short_of(more, {});
       one.verdict = at_pool(Outcome::admitted, Reason::grown, slot, binding == no_slot ? 0 : binding, more[binding == no_slot ? 0 : binding]);
-      if (!make_room(slot, more, less, generated * live.request.branches)) return false;
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) free(pool, less[pool]);
+      if (!make_room(slot, more, generated * live.request.branches)) return false;
       if (short_of(more, {}) != no_slot) return wait_for_retirement(one);
-      for (std::uint32_t pool = 0; pool < pools(); ++pool) available_[pool] -= more[pool];
-    } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, {}, generated * live.request.branches)) {
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+        available_[pool] -= more[pool];
+        free(pool, live.held[pool] - one.blocks[pool]);
+      }
+    } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, generated * live.request.branches)) {
       return false;
     }
     run(slot, one, generated);
@@ -117,19 +116,18 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
+    if (passed_over_) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
         admit(slot, considered);
         return true;
       }
-      Planned one = planned(slot, considered.verdict.reason);
-      one.verdict = considered.verdict;
-      one.passed_by = static_cast<std::uint32_t>(plan_.admit.size());
-      plan_.wait.push_back(one);
-      if (!goes_on_past(slot, considered.verdict.reason)) return false;
+      let_wait(slot, considered.verdict);
+      if (considered.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
+      if (!goes_on_past(slot, considered.verdict.reason)) break;
     }
-    return false;
+    return admit_alone();
   }
 
   struct Considered {
@@ -153,11 +151,33 @@ class Planner {
     PoolBlocks must_be_free{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       if (live.found) result.shared[pool] = state_.usable_hits(slot, pool).active;
-      must_be_free[pool] = free_for(live, asked, pool) - result.shared[pool];
-      result.take[pool] = takes_by_chunks() ? held_first(live, result, pool) - result.shared[pool] : must_be_free[pool];
+      Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, result, pool) : whole;
+      must_be_free[pool] = max(whole, first) - result.shared[pool];
+      result.take[pool] = first - result.shared[pool];
     }
     result.verdict = judge(live, slot, must_be_free, result);
     return result;
+  }
+
+  /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
+  bool admit_alone() {
+    if (running_ != 0 || behind_floor_ == no_slot) return false;
+    floors_hold_ = false;
+    Considered const considered = consider(behind_floor_);
+    floors_hold_ = true;
+    if (!considered.verdict.admitted()) return false;
+    admit(behind_floor_, considered);
+    return true;
+  }
+
+  /// It was looked at in vain.
+  void let_wait(std::uint32_t slot, Verdict const& verdict) {
+    auto& its = mark(slot);
+    its.look = plan_.draft.look;
+    if (its.wait != 0) return;
+    plan_.wait.push_back(planned(slot, verdict.reason));
+    plan_.wait.back().verdict = verdict;
+    its.wait = static_cast<std::uint32_t>(plan_.wait.size());
   }
 
   /// Puts the start of a waiting request into the plan.
@@ -170,7 +190,11 @@ class Planner {
     one.reserved = as.reserved;
     one.found = as.found;
     take(live, as);
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+    auto& its = mark(slot);
+    its.started = true;
+    if (its.wait != 0) plan_.wait[its.wait - 1].verdict.outcome = Outcome::admitted;  // finish() drops it
+    for (auto& waits : plan_.wait) waits.passed_by += mark(waits.ticket().slot).look == plan_.draft.look;
+    step_over(slot);
     plan_.admit.push_back(one);
   }
 
@@ -199,31 +223,37 @@ class Planner {
     if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
     of.held += as.take[0];
     if (!loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
-    if constexpr (SharesFairly<decltype(state_.policy.order)>)
-      served(live.request.tenant) = saturating_add(served(live.request.tenant), saturating_multiply((live.length() - as.found).count, state_.policy.order.input));
+    serve(live.request.tenant, live.length() - as.found, false);
   }
 
-  /// What is left out of the plan again is gone, and those that wait know by how many they were passed.
+  /// What is left out of the plan again is gone.
   void finish() {
     if (!plan_.preempt.empty()) std::erase_if(plan_.grow, [](Planned const& one) { return one.verdict.rejected(); });
-    for (auto& one : plan_.wait) one.passed_by = static_cast<std::uint32_t>(plan_.admit.size()) - one.passed_by;
+    if (!plan_.admit.empty()) std::erase_if(plan_.wait, [](Planned const& one) { return one.verdict.admitted(); });
   }
 
   Blocks headroom(std::uint32_t pool) const {
     return state_.policy.headroom({state_.ledger.headroom(pool), state_.ledger.capacity(pool), running_, next_step_[pool]});
   }
 
+  /// One after the other, all that wait, in their order; no_slot after the last.
+  std::uint32_t next_in_order() {
+    std::uint32_t const slot = next_waiting();
+    if (slot != no_slot) step_over(slot);
+    return slot;
+  }
+
   /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
-    for (std::uint32_t ahead = next_waiting(); ahead != slot; ahead = next_waiting()) {
-      if (ahead == no_slot) return true;  // its class is not looked at any more
+    std::uint32_t ahead = next_waiting();
+    for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
-        cursor(state_.lanes.lane_of(state_.table[ahead].request)) = state_.table[ahead].next_slot;
+        step_over(ahead);
       else if (!goes_on_past(ahead, reason))
         return true;
     }
-    return false;
+    return ahead != slot;
   }
 
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t slot, std::uint32_t pool, Blocks needed) const {
@@ -260,9 +290,17 @@ class Planner {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.preempted;
   }
+  bool is_started(std::uint32_t slot) const {
+    auto const& of = plan_.draft.requests[slot];
+    return of.epoch == plan_.draft.epoch && of.started;
+  }
   Planned const* growth_of(std::uint32_t slot) const {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.grow != 0 ? &plan_.grow[of.grow - 1] : nullptr;
+  }
+  bool generates(std::uint32_t slot) const {
+    Planned const* const grown = growth_of(slot);
+    return grown && grown->reserved > state_.table[slot].length();
   }
   PoolBlocks held_by(std::uint32_t slot) const {
     Planned const* const grown = growth_of(slot);
@@ -286,6 +324,10 @@ class Planner {
             .held = state_.ledger.held(0, request_class)};
     }
     return of;
+  }
+  void serve(std::uint32_t tenant, Tokens tokens, bool generated) {
+    if constexpr (SharesFairly<decltype(state_.policy.order)>)
+      served(tenant) = saturating_add(served(tenant), saturating_multiply(tokens.count, generated ? state_.policy.order.output : state_.policy.order.input));
   }
   std::uint64_t& served(std::uint32_t tenant) {
     auto& of = plan_.draft.tenants[tenant];
@@ -343,12 +385,13 @@ class Planner {
     return class_of(live.request.request_class).active_tokens + more > most + freed;
   }
 
-  /// Preempts whom it takes for `more` blocks, beside those the asker has `freed`, and `tokens` more of its class, in the policy's order. False when the asker's own turn came:
+  /// Preempts whom it takes for `more` blocks and `tokens` more of its class, in the policy's order. False when the asker's own turn came:
   /// then only the asker gives way, or, where the policy does not know enough_or_none, the asker too.
-  bool make_room(std::uint32_t asker, PoolBlocks const& more, PoolBlocks freed, Tokens tokens) {
+  bool make_room(std::uint32_t asker, PoolBlocks const& more, Tokens tokens) {
     Live const& live = state_.table[asker];
     std::size_t const first = plan_.preempt.size();
-    std::uint32_t const binding = short_in_the_end(more, freed), pool = binding == no_slot ? 0 : binding;
+    std::uint32_t const binding = short_in_the_end(more, {}), pool = binding == no_slot ? 0 : binding;
+    PoolBlocks freed{};
     Tokens freed_tokens{};
     bool enough = true;
     while (enough) {
@@ -417,7 +460,7 @@ class Planner {
     for (std::uint32_t slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) {
       Live const& live = state_.table[slot];
       if (!runs(slot) || (of_its_class && !(live.request.request_class == its_class))) continue;
-      if (guarded && slot != asker && !live.progressed() && growth_of(slot) == nullptr) continue;
+      if (guarded && slot != asker && !live.progressed() && !generates(slot)) continue;
       if (first == no_slot || state_.policy.victim.yields_before(view(slot), view(first))) first = slot;
     }
     return first;
@@ -438,9 +481,9 @@ class Planner {
     Live const& live = state_.table[slot];
     auto& of = class_of(live.request.request_class);
     of.active_tokens += generated * live.request.branches;
-    if (generated == Tokens{}) of.to_compute -= one.tokens;
     of.held = of.held + one.blocks[0] - live.held[0];
     tokens_ -= one.tokens;
+    serve(live.request.tenant, generated * live.request.branches, true);
     note_next(slot, next_after(live, one));
     plan_.grow.push_back(one);
     mark(slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
@@ -450,8 +493,21 @@ class Planner {
 
   std::uint32_t& cursor(std::uint32_t lane) {
     auto& of = plan_.draft.lanes[lane];
-    if (of.epoch != plan_.draft.epoch) of = {plan_.draft.epoch, state_.lanes.front(lane)};
+    if (of.look != plan_.draft.look) of = {plan_.draft.look, first_not_started(state_.lanes.front(lane))};
     return of.next;
+  }
+  void step_over(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = first_not_started(state_.table[slot].next_slot); }
+  std::uint32_t first_not_started(std::uint32_t slot) const {
+    while (slot != no_slot && is_started(slot)) slot = state_.table[slot].next_slot;
+    return slot;
+  }
+
+  /// From the front again: who was passed over may have been for the last time, or find that a class has reached its floor.
+  void look_anew() {
+    ++plan_.draft.look;
+    scanned_ = 0;
+    behind_floor_ = no_slot;
+    only_below_floor_ = passed_over_ = false;
   }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
@@ -478,25 +534,28 @@ class Planner {
 
   /// After one that may not start: whether others are looked at all the same.
   bool goes_on_past(std::uint32_t slot, Reason reason) {
-    Live const& live = state_.table[slot];
-    if (reason == Reason::class_limit) {
-      class_of(live.request.request_class).limited = true;
-      return true;
-    }
-    if (reason == Reason::running_limit || reason == Reason::step_budget) return false;
-    Bypass const& bypass = state_.policy.order.bypass;
-    bool const may_be_passed = live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
-    if (!may_be_passed && reason != Reason::adapter_limit) {
-      if (state_.limits.class_limits.empty()) return false;
+    if (reason == Reason::step_budget) return false;
+    if (reason == Reason::adapter_limit) return step_over(slot), true;
+    if (reason != Reason::class_limit) {
+      passed_over_ = true;
+      if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
       only_below_floor_ = true;
+      if (state_.limits.class_limits.empty()) return false;
     }
-    cursor(state_.lanes.lane_of(live.request)) = live.next_slot;
+    class_of(state_.table[slot].request.request_class).limited = plan_.draft.look;
     return true;
+  }
+  bool may_be_passed(std::uint32_t slot) {
+    Live const& live = state_.table[slot];
+    Bypass const& bypass = state_.policy.order.bypass;
+    auto const& its = mark(slot);
+    std::uint64_t const passed = std::uint64_t{live.passed} + (its.wait == 0 ? 0 : plan_.wait[its.wait - 1].passed_by);
+    return passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
   }
 
   bool class_is_limited(std::uint32_t index) const {
     auto const& of = plan_.draft.classes[index];
-    return of.epoch == plan_.draft.epoch && of.limited;
+    return of.epoch == plan_.draft.epoch && of.limited == plan_.draft.look;
   }
 
   // ---- what a start needs ----
@@ -530,8 +589,8 @@ class Planner {
   }
 
   Blocks free_for(Live const& live, Tokens length, std::uint32_t pool) const {
-    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length), state_.limits.max_length); })
-      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length), state_.limits.max_length);
+    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length)); })
+      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length));
     else
       return state_.footprint.most(pool, live.sequences(length));
   }
@@ -599,7 +658,7 @@ class Planner {
     if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    Tokens const tokens = of.active_tokens + live.cached(), to_compute = of.to_compute + (live.length() - as.found);
+    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest())), to_compute = of.to_compute + (live.length() - as.found);
     if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
     if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
     if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
@@ -617,6 +676,7 @@ class Planner {
   }
   Blocks missing_floors(RequestClass asker) {
     Blocks sum{};
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index) sum += missing_of_floor(i);
     return sum;
@@ -627,6 +687,7 @@ class Planner {
   }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index && below_floor_running(i)) sum += state_.limits.class_limits[i].floor_running - class_of(i).active_requests;
     return sum;
@@ -657,8 +718,11 @@ class Planner {
   Tokens chunk_;            // and of one request
   std::uint32_t running_{};
   std::uint32_t scanned_{};
+  std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
+  bool passed_over_{};
+  bool floors_hold_{true};
 };
 
 }  // namespace kvbudget::inline v1

@@ -5,7 +5,8 @@
 //   victim      which running request gives way first when growth runs out of room
 //   preemption  what a request that gave way keeps, and what it must find before it starts again      (may be left out)
 //   holds       what a running request holds of a pool: the most it can on its way, or exactly          (may be left out)
-// A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all.
+// A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all. One with a constant
+// waits_for_ever queues what can never fit, as some runtimes do, instead of rejecting it.
 #pragma once
 
 #include <kvbudget/admit/account.hpp>
@@ -123,13 +124,13 @@ struct Arrival {
   constexpr std::uint64_t rank(WaitingView const&) const { return 0; }
 };
 
-/// By Request::priority, smaller first. A request rises by one priority in `age` steps of waiting; 0: never.
+/// By Request::priority, smaller first, and of equals by arrival_time. A request rises by one priority in `age` steps of waiting; 0: never.
 struct Priority {
   std::uint64_t age{};
   Bypass bypass{};
-  constexpr std::uint64_t rank(WaitingView const& waiting) const {
+  constexpr Place rank(WaitingView const& waiting) const {
     std::uint64_t const level = static_cast<std::uint64_t>(std::int64_t{waiting.request.priority} + (std::int64_t{1} << 31));
-    return age == 0 ? level : saturating_add(waiting.arrived, saturating_multiply(level, age));
+    return {age == 0 ? level : saturating_add(waiting.arrived, saturating_multiply(level, age)), waiting.request.arrival_time};
   }
 };
 
@@ -174,6 +175,15 @@ struct LowestClass {
   }
 };
 
+/// The one with the largest Request::priority gives way, of equals the one that came in last, by arrival_time and then by submission.
+struct LowestPriority {
+  constexpr bool yields_before(RunningView const& a, RunningView const& b) const {
+    if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
+    if (a.request.arrival_time != b.request.arrival_time) return a.request.arrival_time > b.request.arrival_time;
+    return a.arrival > b.arrival;
+  }
+};
+
 /// The one whose blocks cost least to compute again gives way: cached tokens for each block that it frees. Of equals the newest.
 struct CheapestBlocks {
   constexpr bool yields_before(RunningView const& a, RunningView const& b) const {
@@ -206,7 +216,8 @@ struct Most {
   constexpr Blocks operator()(Footprint const& footprint, std::uint32_t pool, Sequences const& of, Tokens) const { return footprint.most(pool, of); }
 };
 
-/// What it holds after a step that computed `step` tokens; blocks out of a window go back as it moves. For single sequences.
+/// What it holds after a step that computed `step` tokens; blocks out of a window go back as it moves. For single sequences. A part may
+/// also say what must be free for a start, must_be_free(footprint, pool, sequences); else that is the most.
 struct Exactly {
   constexpr Blocks operator()(Footprint const& footprint, std::uint32_t pool, Sequences const& of, Tokens step) const {
     return footprint.held(pool, of.length, step) * of.branches;
@@ -218,7 +229,7 @@ template <class P>
 concept AdmissionPolicy = requires(P const& policy, WaitingView const& waiting, RunningView const& running, HeadroomView const& pool) {
   { policy.need(waiting) } -> std::same_as<Tokens>;
   { policy.headroom(pool) } -> std::same_as<Blocks>;
-  { policy.order.rank(waiting) } -> std::same_as<std::uint64_t>;
+  { policy.order.rank(waiting) } -> std::convertible_to<Place>;
   { policy.order.bypass } -> std::convertible_to<Bypass>;
   { policy.victim.yields_before(running, running) } -> std::same_as<bool>;
 };

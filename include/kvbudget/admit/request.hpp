@@ -37,6 +37,15 @@ struct Ticket {
   friend constexpr bool operator==(Ticket, Ticket) = default;
 };
 
+/// A place among those that wait: the smaller comes first, and of two with the same level the smaller `then`.
+struct Place {
+  std::uint64_t level{};
+  std::uint64_t then{};
+
+  constexpr Place(std::uint64_t of_level = 0, std::uint64_t of_equals = 0) : level{of_level}, then{of_equals} {}
+  friend constexpr auto operator<=>(Place const&, Place const&) = default;
+};
+
 inline constexpr std::uint64_t no_deadline = ~std::uint64_t{0};
 
 struct Request {
@@ -50,6 +59,7 @@ struct Request {
   std::uint64_t deadline{no_deadline};  // the last step, as begin_step tells it, that it may see; later it is given up
   std::uint32_t tenant{};               // whose it is, 0 to tenants - 1, where the order shares between tenants
   std::int32_t priority{};              // smaller goes first (as in vLLM), where the order goes by it
+  std::uint64_t arrival_time{};         // when it came in, by the caller's own clock: of equal priority the earlier goes first
   std::uint64_t adapter{};              // the caller's own id of the adapter that must be loaded for it; 0: none
   bool arrives{};                       // its cache is computed elsewhere: once started it is arriving, until arrived(ticket)
 

@@ -38,6 +38,8 @@ template <class Policy>
 inline constexpr bool learns_outputs = requires { decltype(Policy::need)::learns; };
 template <class Policy>
 inline constexpr bool looks_ahead = requires { decltype(Policy::need)::looks_ahead; };
+template <class Policy>
+inline constexpr bool waits_for_ever = requires { Policy::waits_for_ever; };
 
 template <AdmissionPolicy Policy, BlockSource Source>
 class AdmissionState {
@@ -84,7 +86,7 @@ class AdmissionState {
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
   std::uint64_t steps{};    // that have begun
-  Tokens step_tokens{};     // computed in this one, as far as they were planned
+  Tokens step_tokens{};     // computed in this one
   std::uint64_t version{};  // counts changes
   bool yielding{};          // somebody was preempted in this step
   [[no_unique_address]] Memory memory{};
@@ -124,7 +126,8 @@ class AdmissionState {
   /// Whether the next token is the one after those that there is room for.
   static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
 
-  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first.
+  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first. What is shared of a
+  /// window is out of it soon: such hits take room like idle ones.
   Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
     Live const& live = table[slot];
     Tokens const block = ledger.block(pool);
@@ -134,6 +137,7 @@ class AdmissionState {
     hits.active = min(hits.active, most);
     hits.idle = min(hits.idle, most - hits.active);
     hits.host = min(hits.host, most - hits.active - hits.idle);
+    if (!footprint.keeps_everything(pool)) return {.idle = hits.active + hits.idle, .host = hits.host};
     return hits;
   }
 
@@ -152,8 +156,10 @@ class AdmissionState {
   }
 
   void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
+    Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
+    for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
     table[slot].found = true;
-    hits_[std::size_t{slot} * ledger.pools() + pool] = hits;
+    of_pools[pool] = hits;
     ++version;
   }
 
@@ -343,7 +349,7 @@ class AdmissionState {
     live.front = how.front;
     ClassAccount& of = *live.account;
     ++of.preempted;
-    forget_hits(slot);
+    live.found = false;
     queue(slot, LiveState::preempted);
     if (how.keep == Keep::on_host) of.moved_blocks += held[0];
     if (how.keep == Keep::as_cache && !ledger.retires()) {
@@ -372,6 +378,12 @@ class AdmissionState {
 
   void retire(std::uint64_t step) {
     ledger.retire(step);
+    ++version;
+  }
+
+  void resize(std::uint32_t pool, Blocks capacity) {
+    ledger.resize(pool, capacity);
+    evict();
     ++version;
   }
 
@@ -435,11 +447,11 @@ class AdmissionState {
     peak.advance();
   }
 
-  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone.
+  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   bool grows_freely(Live const& live) const {
     constexpr bool simple = std::same_as<decltype(holds_of(policy)), holds::Most> && !SharesFairly<decltype(policy.order)>;
     return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-           live.request.request_class.index >= limits.class_limits.size();
+           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
   }
 
   void advance(Live& live, Tokens tokens) {
@@ -486,12 +498,6 @@ class AdmissionState {
   void drop_kept(std::uint32_t slot) {
     ledger.evict(table[slot].kept);
     table[slot].kept = {};
-  }
-
-  void forget_hits(std::uint32_t slot) {
-    if (!table[slot].found) return;
-    table[slot].found = false;
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) hits_[std::size_t{slot} * ledger.pools() + pool] = {};
   }
 
   // ---- tenants and adapters ----
