@@ -127,13 +127,15 @@ class AdmissionController {
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
     Planner<State> planner{state_, scratch_, {}};
-    bool const some = planner.admit_next();
-    planner.finish();
-    if (!some || !carry_out(scratch_)) {
+    typename Planner<State>::Considered next{};
+    bool const found = planner.find_next(next), started = found && start(next, false);
+    for (auto const& one : scratch_.wait)
+      if (found && one.ticket() != next.ticket()) state_.passed(one.ticket().slot, 1);
+    if (!started) {
       state_.end_pass();
       return {};
     }
-    Lease lease{*this, scratch_.admit.front().ticket(), state_.table[scratch_.admit.front().ticket().slot]};
+    Lease lease{*this, next.ticket(), state_.table[next.ticket().slot]};
     tell();
     return lease;
   }
@@ -154,7 +156,9 @@ class AdmissionController {
     Planner<State> planner{state_, asked_, {}};
     Live const& live = state_.table[ticket.slot];
     if (live.in_flight()) return planner.at_pool(Outcome::admitted, what_it_does(live), ticket.slot, 0, live.held[0]);
-    Verdict verdict = planner.consider(ticket.slot).verdict;
+    typename Planner<State>::Considered considered{};
+    planner.consider(ticket.slot, considered);
+    Verdict& verdict = considered.verdict;
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
     verdict.reason = state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
@@ -169,9 +173,10 @@ class AdmissionController {
     Live const shape{request};
     std::uint64_t more = 0;
     for (; more < state_.table.free(); ++more) {
-      auto const considered = planner.consider(shape, no_slot);
+      typename Planner<State>::Considered considered{};
+      planner.consider(shape, no_slot, considered);
       if (!considered.verdict.admitted()) break;
-      planner.take(shape, considered);
+      planner.take(shape, no_slot, considered);
     }
     return more;
   }
@@ -422,14 +427,15 @@ class AdmissionController {
     if (in_room)
       state_.measure(slot);
     else
-      state_.hold(slot, one.blocks, one.reserved);
+      state_.hold(slot, one.blocks, one.reach);
     state_.step_tokens += one.tokens;
     if (step_by_step) state_.generate(slot);
     if (live.cached() != before) note(EventKind::grown, live.request, one.verdict, before, live.cached());
     return true;
   }
 
-  bool start(Planned const& one, bool step_by_step) {
+  template <class Start>
+  bool start(Start const& one, bool step_by_step) {
     std::uint32_t const slot = one.ticket().slot;
     if (!state_.start(slot, one, step_by_step)) return false;
     state_.step_tokens += one.tokens;

@@ -112,8 +112,7 @@ class AdmissionState {
     return blocks;
   }
 
-  /// The length up to which one that has room for `length` needs no other block.
-  Tokens room_at(Live const& live, Tokens length) const { return footprint.reach(live.sequences(max(length, live.reserved))).room; }
+  Footprint::Reach reach(Live const& live, Tokens length) const { return footprint.reach(live.sequences(max(length, live.reserved))); }
 
   /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
   PoolBlocks beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
@@ -201,7 +200,7 @@ class AdmissionState {
   // ---- starting and growing ----
 
   /// False when the source gives less than it said it had; the request stays queued.
-  bool start(std::uint32_t slot, Planned const& as, bool step_by_step) {
+  bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
     if (live.kept[0] != Blocks{}) drop_kept(slot);
     if (!take(slot, as.blocks)) return false;
@@ -232,7 +231,7 @@ class AdmissionState {
       of.to_compute += live.length() - live.done;
       advance(live, as.tokens);
     }
-    hold(live, as.blocks, as.reserved);
+    hold(live, as.blocks, as.reach);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -288,18 +287,17 @@ class AdmissionState {
     return taken;
   }
 
-  /// Notes what a request in flight holds now, and that it reaches to `length` tokens.
-  void hold(std::uint32_t slot, PoolBlocks const& blocks, Tokens length) { hold(table[slot], blocks, length); }
-  void hold(Live& live, PoolBlocks const& blocks, Tokens length) {
-    auto const [room, tokens_held] = footprint.reach(live.sequences(max(length, live.reserved)));
+  /// Notes what a request in flight holds now, and how far that reaches.
+  void hold(std::uint32_t slot, PoolBlocks const& blocks, Footprint::Reach const& reach) { hold(table[slot], blocks, reach); }
+  void hold(Live& live, PoolBlocks const& blocks, Footprint::Reach const& reach) {
     count_next(live, false);
     live.held = blocks;
-    live.room = room;
+    live.room = reach.room;
     count_steps(live);
-    if (tokens_held < live.tokens_held) live.account->mark_peaks();
+    if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
     live.account->tokens_held -= live.tokens_held;
-    live.tokens_held = tokens_held;
-    live.account->tokens_held += tokens_held;
+    live.tokens_held = reach.tokens_held;
+    live.account->tokens_held += live.tokens_held;
     measure(live);
   }
 
