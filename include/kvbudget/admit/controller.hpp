@@ -108,7 +108,7 @@ class AdmissionController {
 
   /// Does what the plan says, all of it. False, and nothing is done, when something has changed since it was made.
   bool commit(StepPlan const& plan) {
-    if (plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan)) return false;
+    if (plan.version != state_.version || plan.step_tokens != state_.step_tokens || !complaints_.empty() || !has_what_it_had(plan)) return false;
     carry_out(plan);
     state_.end_pass();
     tell();
@@ -312,7 +312,7 @@ class AdmissionController {
         return reject(Reason::class_queue_full, ".queued_tokens", (of.queued_tokens + request.prompt).count, limit.queued_tokens.count);
     }
     if (state_.table.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
-    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.footprint.most(0, whole(request)));
+    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, whole(request)));
   }
 
   static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
@@ -334,7 +334,7 @@ class AdmissionController {
     if constexpr (waits_for_ever<Policy>) return {.outcome = Outcome::queued};
     Sequences const all = whole(request);
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (Blocks const needed = state_.footprint.most(pool, all); needed > state_.ledger.capacity(pool))
+      if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
         return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
     auto const more_than = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
       return Verdict{.outcome = value > limit ? Outcome::rejected : Outcome::queued, .reason = reason, .needed = {value}, .limit = {limit}, .field = field};
@@ -427,7 +427,7 @@ class AdmissionController {
     if (in_room)
       state_.measure(slot);
     else
-      state_.hold(slot, one.blocks, one.reach);
+      state_.hold(slot, one.reach);
     state_.step_tokens += one.tokens;
     if (step_by_step) state_.generate(slot);
     if (live.cached() != before) note(EventKind::grown, live.request, one.verdict, before, live.cached());
@@ -460,7 +460,25 @@ class AdmissionController {
 
   // ---- growth through a lease ----
 
-  Verdict grow(Ticket ticket, Tokens more) {
+  /// What there is nothing to decide about is done here; the numbers of a verdict that nobody looks at cost nothing.
+  Verdict grow(Live& live, Ticket ticket, Tokens more) {
+    Verdict const in_room{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
+    if constexpr (told) return grow_by_decision(ticket, more);
+    if (more < live.left) {
+      state_.grow_in_room(live, more);
+      return in_room;
+    }
+    bool const has_room = more == live.left;
+    Blocks const taken = state_.grow_undecided(live, more);
+    if (taken.saturated()) return grow_by_decision(ticket, more);
+    if (has_room) return in_room;
+    Verdict verdict = at_pool(Outcome::admitted, Reason::grown, 0, taken);
+    verdict.ticket = ticket;
+    verdict.free += taken;
+    return verdict;
+  }
+
+  Verdict grow_by_decision(Ticket ticket, Tokens more) {
     Live const& live = state_.table[ticket.slot];
     Tokens const max_new = live.request.max_new, allowed = max_new - live.grown(), step = min(more, allowed);
     if (step != Tokens{} && live.state != LiveState::running) return {.reason = what_it_does(live), .ticket = ticket};
@@ -534,17 +552,6 @@ class AdmissionController {
 
   void lease_moved_to(Lease& lease) { leases_[lease.ticket_.slot] = &lease; }
 
-  /// Growth that needs no look at anything else: only counts move.
-  bool grow_freely(Live& live, Tokens more) {
-    if (told || more > live.left || more == Tokens{}) return false;
-    live.left.count -= more.count;
-    if (live.left.count == 0) state_.count_next(live, State::at_end(live, live.length(), live.room));
-    live.account->active_tokens.count += more.count;
-    live.account->useful_tokens.count += more.count;
-    state_.step_tokens.count += more.count;
-    ++state_.version;
-    return true;
-  }
 
   void end_lease(std::uint32_t slot) {
     if (leases_[slot]) leases_[slot]->gate_ = nullptr;

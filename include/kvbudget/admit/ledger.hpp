@@ -112,11 +112,7 @@ class Ledger {
   /// Takes the blocks of every pool, or of none.
   bool take(PoolBlocks const& blocks, RequestClass request_class) {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      if (pools_[pool].source.take(blocks[pool])) continue;
-      while (pool-- > 0) pools_[pool].source.give(blocks[pool]);
-      return false;
-    }
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      if (!pools_[pool].source.take(blocks[pool])) return take_back(blocks, request_class, pool), false;
       pools_[pool].held += blocks[pool];
       held_[cell(pool, request_class)] += blocks[pool];
     }
@@ -125,12 +121,9 @@ class Ledger {
 
   /// Gives blocks back: free at once, or once retire() says that what ran at `now` is over.
   void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      pools_[pool].held -= blocks[pool];
-      held_[cell(pool, request_class)] -= blocks[pool];
-      if (!retires_) pools_[pool].source.give(blocks[pool]);
-    }
-    if (retires_) give_later(blocks, now);
+    if (!retires_) return take_back(blocks, request_class, pools());
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) release(blocks[pool], request_class, pool);
+    give_later(blocks, now);
   }
 
   /// What was given back up to `step` is free.
@@ -191,6 +184,18 @@ class Ledger {
     std::uint64_t now{};
     PoolBlocks blocks{};
   };
+
+  void release(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
+    pools_[pool].held -= blocks;
+    held_[cell(pool, request_class)] -= blocks;
+  }
+  /// Of the first `pools` pools.
+  void take_back(PoolBlocks const& blocks, RequestClass request_class, std::uint32_t pools) {
+    for (std::uint32_t pool = 0; pool < pools; ++pool) {
+      release(blocks[pool], request_class, pool);
+      pools_[pool].source.give(blocks[pool]);
+    }
+  }
 
   void give_later(PoolBlocks const& blocks, std::uint64_t now) {
     bool const opens = stages_used_ == 0 || (stages_[stages_used_ - 1].now != now && stages_used_ < std::size(stages_));

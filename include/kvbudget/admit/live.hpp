@@ -53,7 +53,7 @@ struct Live : Progress {
 
   constexpr explicit Live(Request const& of = {}) : request{of} {}
 
-  constexpr Tokens grown() const { return ends - left; }
+  constexpr Tokens grown() const { return {ends.count - left.count}; }
   constexpr Tokens length() const { return request.prompt + grown(); }
   constexpr Tokens longest() const { return request.prompt + request.max_new; }
   constexpr Tokens computed() const { return step_by_step ? done : length(); }

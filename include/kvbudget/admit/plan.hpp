@@ -112,6 +112,7 @@ struct BasicStepPlan {
     FuturePeak peak;                      // with those that the plan starts, where the need looks ahead
   } draft;
   std::uint64_t version{};  // of the controller that it was made on
+  Tokens step_tokens{};     // that were computed in this step by then
   PoolBlocks available{};   // that the sources had then
   bool of_whole_step{};     // commit() advances every request's tokens
   [[no_unique_address]] Memory memory{};

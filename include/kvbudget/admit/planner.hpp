@@ -30,6 +30,7 @@ class Planner {
     if (plan_.draft.requests.size() < state.table.size()) fit(plan_, state);
     plan_.clear();
     plan_.version = state.version;
+    plan_.step_tokens = state.step_tokens;
     plan_.memory = state.memory;
     if constexpr (State::looks_ahead_) plan_.draft.peak = state.peak;
     running_ = state.running.size();
@@ -158,7 +159,7 @@ class Planner {
       as.blocks[pool] = first - shared;
     }
     as.verdict = judge(live, slot, must_be_free, as);
-    if (as.verdict.admitted()) as.reach = state_.footprint.reach(live.sequences(as.reserved));
+    if (as.verdict.admitted()) as.reach = state_.reach(live.sequences(as.reserved));
   }
 
   /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
@@ -199,7 +200,7 @@ class Planner {
     if (State::at_end(live, live.length(), as.reach.room) && !live.request.arrives) {
       PoolBlocks held = as.blocks;
       for (std::uint32_t pool = 0; pool < pools(); ++pool) held[pool] += shared_by(live, slot, pool);
-      PoolBlocks const next = state_.beyond(live, as.reach.room, held);
+      PoolBlocks const next = state_.next_beyond(live, as.reach.room, held);
       for (std::uint32_t pool = 0; pool < pools(); ++pool) of_pool(pool).next_step += next[pool];
     }
     tokens_ -= as.tokens;
@@ -267,9 +268,7 @@ class Planner {
   static constexpr bool needs_part() {
     return requires(State const& s) { s.policy.need.may_be_part; };
   }
-  static constexpr bool holds_exactly() { return !std::same_as<decltype(holds_of(std::declval<State const&>().policy)), holds::Most>; }
-
-  bool in_room(Live const& live, Tokens length) const { return !holds_exactly() && live.sequences(length).length <= live.room; }
+  bool in_room(Live const& live, Tokens length) const { return State::holds_most && live.sequences(length).length <= live.room; }
 
   // ---- what the plan has changed ----
 
@@ -347,7 +346,7 @@ class Planner {
     }
   }
   PoolBlocks next_after(Live const& live, Planned const& grown) const {
-    return State::at_end(live, max(live.length(), grown.reserved), grown.reach.room) ? state_.beyond(live, grown.reach.room, grown.blocks) : PoolBlocks{};
+    return State::at_end(live, max(live.length(), grown.reserved), grown.reach.room) ? state_.next_beyond(live, grown.reach.room, grown.blocks) : PoolBlocks{};
   }
 
   Planned planned(std::uint32_t slot, Reason reason) const {
@@ -583,10 +582,10 @@ class Planner {
     if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length)); })
       return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length));
     else
-      return state_.footprint.most(pool, live.sequences(length));
+      return state_.most(pool, live.sequences(length));
   }
   Blocks held_first(Live const& live, Considered const& as, std::uint32_t pool) const {
-    return holds_of(state_.policy)(state_.footprint, pool, live.sequences(as.reserved), as.tokens);
+    return state_.held(pool, live.sequences(as.reserved), as.tokens);
   }
 
   Verdict judge(Live const& live, std::uint32_t slot, PoolBlocks const& needed, Considered const& as) {

@@ -47,6 +47,7 @@ class AdmissionState {
   using Memory = typename MemoryOf<Policy>::type;
   using Plan = BasicStepPlan<Memory>;
   static constexpr bool looks_ahead_ = looks_ahead<Policy>;
+  static constexpr bool holds_most = std::same_as<decltype(holds_of(std::declval<Policy const&>())), holds::Most>;
 
   struct AdapterUse {
     std::uint64_t adapter;
@@ -62,6 +63,7 @@ class AdmissionState {
         table{good ? of.max_live : 0},
         lanes{good ? of.classes : 0, good ? of.tenants : 0},
         accounts((good ? of.classes : 0) + std::size_t{1}),
+        paged_by_{footprint.paged_by()},
         classes_{static_cast<std::uint32_t>(accounts.size()) - 1},
         fresh_(accounts.size()),
         served_(good ? of.tenants : 0),
@@ -102,25 +104,43 @@ class AdmissionState {
   WaitingView waiting_view(Live const& live, Tokens at_once) const {
     return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
   }
+  /// As the footprint says; of most footprints it is one division.
+  Blocks most(std::uint32_t pool, Sequences const& of) const {
+    if (paged_by_ == Tokens{} || of.branches != 1) return footprint.most(pool, of);
+    return pool == 0 ? blocks_for(of.length, paged_by_) : Blocks{};
+  }
+  Footprint::Reach reach(Sequences const& of) const {
+    if (paged_by_ == Tokens{} || of.branches != 1) return footprint.reach(of);
+    Tokens const end = round_up(of.length, paged_by_);
+    return {.room = end, .tokens_held = end};
+  }
+  Footprint::Reach reach(Live const& live, Tokens length) const { return reach(live.sequences(max(length, live.reserved))); }
+
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
   PoolBlocks held_at(Live const& live, Tokens length, Tokens step) const {
     PoolBlocks blocks{};
-    auto const holds = holds_of(policy);
     Sequences const of = live.sequences(max(length, live.reserved));
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) blocks[pool] = holds(footprint, pool, of, step) - live.shared[pool];
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) blocks[pool] = held(pool, of, step) - live.shared[pool];
     return blocks;
   }
-
-  Footprint::Reach reach(Live const& live, Tokens length) const { return footprint.reach(live.sequences(max(length, live.reserved))); }
+  /// What `length` tokens, of which a step computes the last, take beyond `held` blocks.
+  PoolBlocks beyond(Live const& live, Tokens length, PoolBlocks const& held) const {
+    PoolBlocks more = held_at(live, length, Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) more[pool] -= held[pool];
+    return more;
+  }
+  Blocks held(std::uint32_t pool, Sequences const& of, Tokens step) const {
+    if constexpr (holds_most)
+      return most(pool, of);
+    else
+      return holds_of(policy)(footprint, pool, of, step);
+  }
 
   /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
-  PoolBlocks beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
+  PoolBlocks next_beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
     Tokens const full = room - live.request.ahead();
-    if (full >= live.longest()) return {};
-    PoolBlocks next = held_at(live, full + Tokens{1}, Tokens{1});
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next[pool] -= held[pool];
-    return next;
+    return full < live.longest() ? beyond(live, full + Tokens{1}, held) : PoolBlocks{};
   }
   /// Whether the next token is the one after those that there is room for.
   static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
@@ -202,8 +222,8 @@ class AdmissionState {
   /// False when the source gives less than it said it had; the request stays queued.
   bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
-    if (live.kept[0] != Blocks{}) drop_kept(slot);
-    if (!take(slot, as.blocks)) return false;
+    if (live.kept[0] != Blocks{}) drop_kept(live);
+    if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
     dequeue(slot);
     running.push_back(table, slot);
@@ -231,7 +251,8 @@ class AdmissionState {
       of.to_compute += live.length() - live.done;
       advance(live, as.tokens);
     }
-    hold(live, as.blocks, as.reach);
+    live.held = as.blocks;
+    hold(live, as.reach);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -240,7 +261,8 @@ class AdmissionState {
   void grow(std::uint32_t slot, Tokens step) {
     Live& live = table[slot];
     Tokens const before = live.cached();
-    live.ends += step;
+    live.ends = live.grown() + step;
+    live.left = {};
     if (live.step_by_step) {
       live.done += step;
       live.pending -= step;
@@ -250,6 +272,23 @@ class AdmissionState {
     of.useful_tokens += live.cached() - before;
     serve(live.request.tenant, step * live.request.branches, true);
     ++version;
+  }
+
+  /// The same of one that grows freely, into room that it has: only counts move.
+  void grow_in_room(Live& live, Tokens step) {
+    live.left.count -= step.count;
+    live.account->active_tokens.count += step.count;
+    live.account->useful_tokens.count += step.count;
+    step_tokens.count += step.count;
+  }
+
+  /// The same where there is nothing to decide: to the end of its room, or beyond it, into blocks that are there for the taking. How many of
+  /// pool 0 it took; the maximum, and nothing has changed, where somebody may have to give way.
+  [[gnu::noinline]] Blocks grow_undecided(Live& live, Tokens step) {
+    if (step > live.left) return grow_beyond_room(live, step);
+    grow_in_room(live, step);
+    if (step != Tokens{} && live.left == Tokens{}) count_next(live, at_end(live, live.length(), live.room));
+    return {};
   }
 
   /// A step by step request computes `tokens` of what it knows.
@@ -282,16 +321,15 @@ class AdmissionState {
       gives |= less[pool] != Blocks{};
     }
     if (gives) ledger.give(less, live.request.request_class, now);
-    bool const taken = take(slot, more);
+    bool const taken = take(live, more);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] = live.held[pool] - less[pool] + (taken ? more[pool] : Blocks{});
     return taken;
   }
 
-  /// Notes what a request in flight holds now, and how far that reaches.
-  void hold(std::uint32_t slot, PoolBlocks const& blocks, Footprint::Reach const& reach) { hold(table[slot], blocks, reach); }
-  void hold(Live& live, PoolBlocks const& blocks, Footprint::Reach const& reach) {
+  /// Notes how far what a request in flight holds now reaches.
+  void hold(std::uint32_t slot, Footprint::Reach const& reach) { hold(table[slot], reach); }
+  void hold(Live& live, Footprint::Reach const& reach) {
     count_next(live, false);
-    live.held = blocks;
     live.room = reach.room;
     count_steps(live);
     if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
@@ -301,12 +339,19 @@ class AdmissionState {
     measure(live);
   }
 
+  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
+  bool grows_freely(Live const& live) const {
+    constexpr bool simple = holds_most && !SharesFairly<decltype(policy.order)>;
+    return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
+           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
+  }
+
   /// How far growth needs no look at anything else, and whether its next token already takes blocks.
   void measure(std::uint32_t slot) { measure(table[slot]); }
   void measure(Live& live) {
     Tokens const grown = live.grown();
-    live.left = grows_freely(live) ? min(live.room - live.request.ahead() - live.length(), live.request.max_new - grown) : Tokens{};
-    live.ends = grown + live.left;
+    live.ends = grows_freely(live) ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
+    live.left = {live.ends.count - grown.count};
     count_next(live, live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room));
     ++version;
   }
@@ -315,7 +360,7 @@ class AdmissionState {
   void count_next(Live& live, bool counted) {
     if (live.next_counted == counted) return;
     live.next_counted = counted;
-    if (counted) live.next = beyond(live, live.room, live.held);
+    if (counted) live.next = next_beyond(live, live.room, live.held);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
       if (counted)
         next_step[pool] += live.next[pool];
@@ -386,6 +431,20 @@ class AdmissionState {
   }
 
  private:
+  Blocks grow_beyond_room(Live& live, Tokens step) {
+    if (!grows_freely(live) || step > live.longest() - live.length()) return Blocks::max();
+    PoolBlocks const more = live.next_counted && step == Tokens{1} ? live.next : beyond(live, live.length() + step, live.held);
+    if (!take(live, more)) return Blocks::max();
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] += more[pool];
+    live.ends = live.grown() + step;
+    live.left = {};
+    live.account->active_tokens += step;
+    live.account->useful_tokens += step;
+    step_tokens += step;
+    hold(live, reach(live, live.length()));
+    return more[0];
+  }
+
   void queue(std::uint32_t slot, LiveState state) {
     Live& live = table[slot];
     live.state = state;
@@ -402,7 +461,7 @@ class AdmissionState {
   void dequeue(std::uint32_t slot) {
     Live& live = table[slot];
     lanes.remove(table, slot);
-    if (ledger.pools() > 0 && live.kept[0] != Blocks{}) drop_kept(slot);
+    if (live.kept[0] != Blocks{}) drop_kept(live);
     ClassAccount& of = *live.account;
     --of.queued_requests;
     of.queued_tokens -= live.cached();
@@ -445,13 +504,6 @@ class AdmissionState {
     peak.advance();
   }
 
-  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
-  bool grows_freely(Live const& live) const {
-    constexpr bool simple = std::same_as<decltype(holds_of(policy)), holds::Most> && !SharesFairly<decltype(policy.order)>;
-    return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
-  }
-
   void advance(Live& live, Tokens tokens) {
     live.done += tokens;
     live.account->to_compute -= tokens;
@@ -475,27 +527,26 @@ class AdmissionState {
 
   // ---- what is kept as cache ----
 
-  bool take(std::uint32_t slot, PoolBlocks const& blocks) {
-    if (!ledger.take(blocks, table[slot].request.request_class)) return false;
-    evict(slot);
+  bool take(Live const& live, PoolBlocks const& blocks) {
+    if (!ledger.take(blocks, live.request.request_class)) return false;
+    if (preemption_of(policy).keep == Keep::as_cache) evict();
     return true;
   }
 
   /// While blocks that were kept have been taken: whoever would start last loses all of its own.
-  void evict(std::uint32_t spared = no_slot) {
+  void evict() {
     while (ledger.must_evict()) {
-      std::uint32_t last = no_slot;
+      Live* last = nullptr;
       for (auto const lane : lanes.active())
         for (std::uint32_t slot = lanes.front(lane); slot != no_slot; slot = table[slot].next_slot)
-          if (table[slot].kept[0] != Blocks{} && slot != spared && (last == no_slot || waits_before(table[last], table[slot]))) last = slot;
-      if (last == no_slot) last = spared;
-      table[last].account->evicted_blocks += table[last].kept[0];
-      drop_kept(last);
+          if (table[slot].kept[0] != Blocks{} && (!last || waits_before(*last, table[slot]))) last = &table[slot];
+      last->account->evicted_blocks += last->kept[0];
+      drop_kept(*last);
     }
   }
-  void drop_kept(std::uint32_t slot) {
-    ledger.evict(table[slot].kept);
-    table[slot].kept = {};
+  void drop_kept(Live& live) {
+    ledger.evict(live.kept);
+    live.kept = {};
   }
 
   // ---- tenants and adapters ----
@@ -529,6 +580,7 @@ class AdmissionState {
     }
   }
 
+  Tokens paged_by_;
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::vector<std::uint64_t> served_;
