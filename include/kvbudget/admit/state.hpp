@@ -350,6 +350,7 @@ class AdmissionState {
     Live& live = table[slot];
     Preemption const how = preemption_of(policy);
     PoolBlocks const held = live.held;
+    bool const shares = live.shared != PoolBlocks{};
     live.done = live.computed();
     live.lost += live.cached_at(live.done);
     stop(slot);
@@ -365,7 +366,7 @@ class AdmissionState {
     live.found = false;
     queue(slot, LiveState::preempted);
     if (how.keep == Keep::on_host) of.moved_blocks += held[0];
-    if (how.keep == Keep::as_cache && !ledger.retires()) {
+    if (how.keep == Keep::as_cache && !ledger.retires() && !shares) {
       live.kept = held;
       live.keeps = true;
       ledger.keep(held);
