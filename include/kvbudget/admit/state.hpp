@@ -234,7 +234,7 @@ class AdmissionState {
     ++of.admitted;
     ++of.active_requests;
     of.active_tokens += live.cached();
-    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += as.blocks[0];
+    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
     if (!again) of.found_tokens += as.found;
     serve(live.request.tenant, live.length() - as.found, false);
     live.lost -= live.cached_at(as.found);
@@ -365,7 +365,7 @@ class AdmissionState {
     ++of.preempted;
     live.found = false;
     queue(slot, LiveState::preempted);
-    if (how.keep == Keep::on_host) of.moved_blocks += held[0];
+    if (how.keep == Keep::on_host) of.moved_blocks += filled(live, held[0]);
     if (how.keep == Keep::as_cache && !ledger.retires() && !shares) {
       live.kept = held;
       live.keeps = true;
@@ -477,6 +477,9 @@ class AdmissionState {
     live.account->recomputed_tokens += again;
     live.account->useful_tokens += computed - again;
   }
+
+  /// Of so many blocks of pool 0, those with tokens that were computed before a preemption.
+  Blocks filled(Live const& live, Blocks blocks) const { return min(blocks, footprint.most(0, live.sequences(live.done))); }
 
   /// Tokens held x steps, up to now.
   void count_steps(Live& live) {
