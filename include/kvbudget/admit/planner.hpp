@@ -38,7 +38,6 @@ class Planner {
       available_[pool] = plan.available[pool] = state.ledger.available(pool);
       owed_[pool] = state.ledger.overcommitted(pool);
       coming_[pool] = state.ledger.retiring(pool);
-      kept_[pool] = state.ledger.kept(pool);
       next_step_[pool] = state.next_step[pool];
     }
   }
@@ -209,7 +208,6 @@ class Planner {
     }
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       available_[pool] -= as.take[pool];
-      kept_[pool] -= live.kept[pool];
       if (!live.request.arrives) next_step_[pool] += next[pool];
     }
     tokens_ -= as.tokens;
@@ -565,7 +563,7 @@ class Planner {
   Tokens found(Live const& live, std::uint32_t slot) const {
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
-      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return live.done;
+      if (keep == Keep::on_host || (keep == Keep::as_cache && live.keeps)) return state_.found_without(live, taken_of_kept(live));
     } else if (live.request.arrives) {
       return live.length();
     }
@@ -573,11 +571,17 @@ class Planner {
     Hits const hits = state_.usable_hits(slot, 0);
     return state_.ledger.block(0) * (hits.active + hits.idle + hits.host).count;
   }
-  /// Nothing of what preempted requests left has been taken yet, in this plan either.
-  bool is_kept() const {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (kept_[pool] > available_[pool]) return false;
-    return true;
+  /// Of the blocks that it left as cache, those that the plan has taken: what is available goes first to those that start before it.
+  PoolBlocks taken_of_kept(Live const& live) const {
+    PoolBlocks taken{};
+    for (auto const lane : state_.lanes.active())
+      for (std::uint32_t slot = state_.lanes.front(lane); slot != no_slot; slot = state_.table[slot].next_slot) {
+        Live const& other = state_.table[slot];
+        if (waits_before(live, other)) break;
+        for (std::uint32_t pool = 0; pool < pools() && !is_started(slot); ++pool) taken[pool] += other.kept[pool];
+      }
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) taken[pool] = min(taken[pool] - available_[pool], live.kept[pool]);
+    return taken;
   }
 
   /// The length that must have room: as the need says, at least the known tokens (a need may say that a part is enough), and at most
@@ -711,7 +715,6 @@ class Planner {
   PoolBlocks available_{};
   PoolBlocks owed_{};       // held beyond the capacity
   PoolBlocks coming_{};     // free when the steps in flight retire
-  PoolBlocks kept_{};       // of what is available, left by preempted requests
   PoolBlocks next_step_{};
   std::uint64_t sequences_{};
   Tokens tokens_;           // that the step may still compute
