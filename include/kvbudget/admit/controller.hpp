@@ -535,7 +535,6 @@ class AdmissionController {
     if (live.left.count == 0) state_.count_next(live, State::at_end(live, live.length(), live.room));
     live.account->active_tokens.count += more.count;
     live.account->useful_tokens.count += more.count;
-    state_.step_tokens.count += more.count;
     ++state_.version;
     return true;
   }

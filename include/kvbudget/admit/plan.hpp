@@ -90,7 +90,7 @@ struct BasicStepPlan {
       std::uint64_t served{};
     };
     std::uint64_t epoch{};
-    std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start that passed somebody
+    std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start where somebody waits
     std::vector<Of> requests;
     std::vector<OfClass> classes;
     std::vector<OfLane> lanes;

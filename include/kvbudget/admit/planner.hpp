@@ -115,7 +115,7 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
-    if (passed_over_) look_anew();
+    if (!plan_.wait.empty()) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
@@ -500,12 +500,12 @@ class Planner {
     return slot;
   }
 
-  /// From the front again: who was passed over may have been for the last time, or find that a class has reached its floor.
+  /// From the front again, after a start: whoever was passed by may have been for the last time, or find that a class has reached its floor.
   void look_anew() {
     ++plan_.draft.look;
     scanned_ = 0;
     behind_floor_ = no_slot;
-    only_below_floor_ = passed_over_ = false;
+    only_below_floor_ = false;
   }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
@@ -535,7 +535,6 @@ class Planner {
     if (reason == Reason::step_budget) return false;
     if (reason == Reason::adapter_limit) return step_over(slot), true;
     if (reason != Reason::class_limit) {
-      passed_over_ = true;
       if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
       only_below_floor_ = true;
       if (state_.limits.class_limits.empty()) return false;
@@ -724,7 +723,6 @@ class Planner {
   std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
-  bool passed_over_{};
   bool floors_hold_{true};
 };
 
