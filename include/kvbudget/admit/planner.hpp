@@ -131,6 +131,7 @@ class Planner {
 
   struct Considered {
     Verdict verdict{};
+    PoolBlocks must_be_free{};
     PoolBlocks take{};
     PoolBlocks shared{};  // of active hits
     Tokens reserved{};
@@ -141,20 +142,23 @@ class Planner {
   /// Whether a waiting request fits now; the pool that binds, or else the first.
   Considered consider(std::uint32_t slot) { return consider(state_.table[slot], slot); }
   Considered consider(Live const& live, std::uint32_t slot) {
+    Considered result = needed_for(live, slot);
+    result.verdict = judge(live, slot, result);
+    return result;
+  }
+  Considered needed_for(Live const& live, std::uint32_t slot) {
     Considered result{};
     result.found = found(live, slot);
     Tokens const at_once = min(min(chunk_, tokens_), live.length() - result.found);
     result.tokens = at_once;
     Tokens const asked = reserved_for(live, result.found, at_once);
     result.reserved = takes_by_chunks() ? result.found + at_once : asked;
-    PoolBlocks must_be_free{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       if (live.found) result.shared[pool] = state_.usable_hits(slot, pool).active;
       Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, result, pool) : whole;
-      must_be_free[pool] = max(whole, first) - result.shared[pool];
+      result.must_be_free[pool] = max(whole, first) - result.shared[pool];
       result.take[pool] = first - result.shared[pool];
     }
-    result.verdict = judge(live, slot, must_be_free, result);
     return result;
   }
 
@@ -515,7 +519,7 @@ class Planner {
       std::uint32_t const slot = cursor(lane);
       if (slot == no_slot) continue;
       if (class_is_limited(state_.lanes.class_of(lane))) continue;
-      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && !below_floor_running(state_.lanes.class_of(lane))) continue;
+      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && missing_of_floor_running(state_.lanes.class_of(lane)) == 0) continue;
       if (first == no_slot || comes_before(slot, first)) first = slot;
     }
     return first;
@@ -601,7 +605,8 @@ class Planner {
     return holds_of(state_.policy)(state_.footprint, pool, live.sequences(as.reserved), as.tokens);
   }
 
-  Verdict judge(Live const& live, std::uint32_t slot, PoolBlocks const& needed, Considered const& as) {
+  Verdict judge(Live const& live, std::uint32_t slot, Considered const& as) {
+    PoolBlocks const& needed = as.must_be_free;
     auto const say = [&](Reason reason, std::uint32_t pool, Blocks beside) {
       Verdict verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
       verdict.headroom = beside;
@@ -668,14 +673,25 @@ class Planner {
     return {};
   }
 
-  /// What a class with requests waiting may still claim of its floor.
+  /// What a class with requests waiting may still claim of its floor: no more than they need.
   Blocks missing_of_floor(std::uint32_t index) {
     if (index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[index];
     Blocks const floor = floor_blocks(limit, state_.ledger.block(0), state_.ledger.capacity(0));
     auto const& of = class_of(index);
-    if (floor == Blocks{} || !waits(index) || of.active_requests >= limit.running) return {};
-    return floor - of.held;
+    if (floor == Blocks{} || waiting(index) == 0 || of.active_requests >= limit.running) return {};
+    return needed_by_waiting(index, floor - of.held);
+  }
+  /// What those of a class that wait need of pool 0, or `most` where that is less.
+  Blocks needed_by_waiting(std::uint32_t index, Blocks most) {
+    Blocks needed{};
+    for (auto const lane : state_.lanes.active()) {
+      if (state_.lanes.class_of(lane) != index) continue;
+      for (std::uint32_t slot = first_not_started(state_.lanes.front(lane)); slot != no_slot && needed < most;
+           slot = first_not_started(state_.table[slot].next_slot))
+        needed += needed_for(state_.table[slot], slot).must_be_free[0];
+    }
+    return min(needed, most);
   }
   Blocks missing_floors(RequestClass asker) {
     Blocks sum{};
@@ -684,20 +700,22 @@ class Planner {
       if (i != asker.index) sum += missing_of_floor(i);
     return sum;
   }
-  bool below_floor_running(std::uint32_t index) {
-    if (index >= state_.limits.class_limits.size()) return false;
-    return waits(index) && class_of(index).active_requests < state_.limits.class_limits[index].floor_running;
+  /// And of its floor in requests.
+  std::uint64_t missing_of_floor_running(std::uint32_t index) {
+    if (index >= state_.limits.class_limits.size()) return 0;
+    std::uint64_t const missing = saturating_subtract(state_.limits.class_limits[index].floor_running, class_of(index).active_requests);
+    return waiting(index) < missing ? waiting(index) : missing;
   }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
     if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
-      if (i != asker.index && below_floor_running(i)) sum += state_.limits.class_limits[i].floor_running - class_of(i).active_requests;
+      if (i != asker.index) sum += missing_of_floor_running(i);
     return sum;
   }
-  /// Somebody of the class waits whom this plan does not start.
-  bool waits(std::uint32_t index) {
-    return state_.account(RequestClass{index}).queued_requests > class_of(index).started;
+  /// Requests of the class that wait and that this plan does not start.
+  std::uint64_t waiting(std::uint32_t index) {
+    return saturating_subtract(state_.account(RequestClass{index}).queued_requests, class_of(index).started);
   }
 
   bool loaded(std::uint64_t adapter) const {
