@@ -73,7 +73,6 @@ struct BasicStepPlan {
       Blocks available{};
       Blocks owed{};    // held beyond the capacity
       Blocks coming{};  // free when the steps in flight retire
-      Blocks kept{};    // of what is available, left by preempted requests
       Blocks next_step{};
     };
     struct Of {  // a request, as of `epoch`
@@ -102,7 +101,7 @@ struct BasicStepPlan {
       std::uint64_t served{};
     };
     std::uint64_t epoch{};
-    std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start that passed somebody
+    std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start where somebody waits
     OfPool pools[max_pools]{};
     std::vector<Of> requests;
     std::vector<OfClass> classes;
@@ -112,7 +111,6 @@ struct BasicStepPlan {
     FuturePeak peak;                      // with those that the plan starts, where the need looks ahead
   } draft;
   std::uint64_t version{};  // of the controller that it was made on
-  Tokens step_tokens{};     // that were computed in this step by then
   PoolBlocks available{};   // that the sources had then
   bool of_whole_step{};     // commit() advances every request's tokens
   [[no_unique_address]] Memory memory{};

@@ -30,7 +30,6 @@ class Planner {
     if (plan_.draft.requests.size() < state.table.size()) fit(plan_, state);
     plan_.clear();
     plan_.version = state.version;
-    plan_.step_tokens = state.step_tokens;
     plan_.memory = state.memory;
     if constexpr (State::looks_ahead_) plan_.draft.peak = state.peak;
     running_ = state.running.size();
@@ -40,7 +39,6 @@ class Planner {
       of_pool(pool) = {.available = plan.available[pool],
                        .owed = state.ledger.overcommitted(pool),
                        .coming = state.ledger.retiring(pool),
-                       .kept = state.ledger.kept(pool),
                        .next_step = state.next_step[pool]};
     }
   }
@@ -120,6 +118,7 @@ class Planner {
   /// A waiting request that was looked at: whether it fits now, and what it takes where it does. The verdict has the pool that binds, or else the first.
   struct Considered : Work {
     Verdict verdict{};
+    PoolBlocks must_be_free{};
 
     Ticket ticket() const { return verdict.ticket; }
   };
@@ -135,7 +134,7 @@ class Planner {
   /// Who starts next, and nothing is planned of it; false when nobody may.
   bool find_next(Considered& next) {
     if (preempts()) return false;
-    if (passed_over_) look_anew();
+    if (!plan_.wait.empty()) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       consider(slot, next);
       if (next.verdict.admitted()) return true;
@@ -148,18 +147,20 @@ class Planner {
 
   void consider(std::uint32_t slot, Considered& as) { consider(state_.table[slot], slot, as); }
   void consider(Live const& live, std::uint32_t slot, Considered& as) {
+    need(live, slot, as);
+    as.verdict = judge(live, slot, as);
+    if (as.verdict.admitted()) as.reach = state_.reach(live.sequences(as.reserved));
+  }
+  void need(Live const& live, std::uint32_t slot, Considered& as) {
     as.found = found(live, slot);
     as.tokens = min(min(chunk_, tokens_), live.length() - as.found);
     Tokens const asked = reserved_for(live, as.found, as.tokens);
     as.reserved = takes_by_chunks() ? as.found + as.tokens : asked;
-    PoolBlocks must_be_free{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, as, pool) : whole, shared = shared_by(live, slot, pool);
-      must_be_free[pool] = max(whole, first) - shared;
+      as.must_be_free[pool] = max(whole, first) - shared;
       as.blocks[pool] = first - shared;
     }
-    as.verdict = judge(live, slot, must_be_free, as);
-    if (as.verdict.admitted()) as.reach = state_.reach(live.sequences(as.reserved));
   }
 
   /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
@@ -195,7 +196,6 @@ class Planner {
   void take(Live const& live, std::uint32_t slot, Considered const& as) {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       of_pool(pool).available -= as.blocks[pool];
-      of_pool(pool).kept -= live.kept[pool];
     }
     if (State::at_end(live, live.length(), as.reach.room) && !live.request.arrives) {
       PoolBlocks held = as.blocks;
@@ -491,12 +491,12 @@ class Planner {
     return slot;
   }
 
-  /// From the front again: who was passed over may have been for the last time, or find that a class has reached its floor.
+  /// From the front again, after a start: whoever was passed by may have been for the last time, or find that a class has reached its floor.
   void look_anew() {
     ++plan_.draft.look;
     scanned_ = 0;
     behind_floor_ = no_slot;
-    only_below_floor_ = passed_over_ = false;
+    only_below_floor_ = false;
   }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
@@ -506,7 +506,7 @@ class Planner {
       std::uint32_t const slot = cursor(lane);
       if (slot == no_slot) continue;
       if (class_is_limited(state_.lanes.class_of(lane))) continue;
-      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && !below_floor_running(state_.lanes.class_of(lane))) continue;
+      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && missing_of_floor_running(state_.lanes.class_of(lane)) == 0) continue;
       if (first == no_slot || comes_before(slot, first)) first = slot;
     }
     return first;
@@ -526,7 +526,6 @@ class Planner {
     if (reason == Reason::step_budget) return false;
     if (reason == Reason::adapter_limit) return step_over(slot), true;
     if (reason != Reason::class_limit) {
-      passed_over_ = true;
       if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
       only_below_floor_ = true;
       if (state_.limits.class_limits.empty()) return false;
@@ -554,7 +553,7 @@ class Planner {
   Tokens found(Live const& live, std::uint32_t slot) const {
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
-      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return live.done;
+      if (keep == Keep::on_host || (keep == Keep::as_cache && live.keeps)) return state_.found_without(live, taken_of_kept(live));
     } else if (live.request.arrives) {
       return live.length();
     }
@@ -563,11 +562,17 @@ class Planner {
     return state_.ledger.block(0) * (hits.active + hits.idle + hits.host).count;
   }
   Blocks shared_by(Live const& live, std::uint32_t slot, std::uint32_t pool) const { return live.found ? state_.usable_hits(slot, pool).active : Blocks{}; }
-  /// Nothing of what preempted requests left has been taken yet, in this plan either.
-  bool is_kept() const {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (of_pool(pool).kept > of_pool(pool).available) return false;
-    return true;
+  /// Of the blocks that it left as cache, those that the plan has taken: what is available goes first to those that start before it.
+  PoolBlocks taken_of_kept(Live const& live) const {
+    PoolBlocks taken{};
+    for (auto const lane : state_.lanes.active())
+      for (std::uint32_t slot = state_.lanes.front(lane); slot != no_slot; slot = state_.table[slot].next_slot) {
+        Live const& other = state_.table[slot];
+        if (waits_before(live, other)) break;
+        for (std::uint32_t pool = 0; pool < pools() && !is_started(slot); ++pool) taken[pool] += other.kept[pool];
+      }
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) taken[pool] = min(taken[pool] - of_pool(pool).available, live.kept[pool]);
+    return taken;
   }
 
   /// The length that must have room: as the need says, at least the known tokens (a need may say that a part is enough), and at most
@@ -588,7 +593,8 @@ class Planner {
     return state_.held(pool, live.sequences(as.reserved), as.tokens);
   }
 
-  Verdict judge(Live const& live, std::uint32_t slot, PoolBlocks const& needed, Considered const& as) {
+  Verdict judge(Live const& live, std::uint32_t slot, Considered const& as) {
+    PoolBlocks const& needed = as.must_be_free;
     auto const say = [&](Reason reason, std::uint32_t pool, Blocks beside) {
       Verdict verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
       verdict.headroom = beside;
@@ -655,14 +661,28 @@ class Planner {
     return {};
   }
 
-  /// What a class with requests waiting may still claim of its floor.
+  /// What a class with requests waiting may still claim of its floor: no more than they need.
   Blocks missing_of_floor(std::uint32_t index) {
     if (index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[index];
     Blocks const floor = floor_blocks(limit, state_.ledger.block(0), state_.ledger.capacity(0));
     auto const& of = class_of(index);
-    if (floor == Blocks{} || !waits(index) || of.active_requests >= limit.running) return {};
-    return floor - of.held;
+    if (floor == Blocks{} || waiting(index) == 0 || of.active_requests >= limit.running) return {};
+    return needed_by_waiting(index, floor - of.held);
+  }
+  /// What those of a class that wait need of pool 0, or `most` where that is less.
+  Blocks needed_by_waiting(std::uint32_t index, Blocks most) {
+    Blocks needed{};
+    for (auto const lane : state_.lanes.active()) {
+      if (state_.lanes.class_of(lane) != index) continue;
+      for (std::uint32_t slot = first_not_started(state_.lanes.front(lane)); slot != no_slot && needed < most;
+           slot = first_not_started(state_.table[slot].next_slot)) {
+        Considered as{};
+        need(state_.table[slot], slot, as);
+        needed += as.must_be_free[0];
+      }
+    }
+    return min(needed, most);
   }
   Blocks missing_floors(RequestClass asker) {
     Blocks sum{};
@@ -671,20 +691,22 @@ class Planner {
       if (i != asker.index) sum += missing_of_floor(i);
     return sum;
   }
-  bool below_floor_running(std::uint32_t index) {
-    if (index >= state_.limits.class_limits.size()) return false;
-    return waits(index) && class_of(index).active_requests < state_.limits.class_limits[index].floor_running;
+  /// And of its floor in requests.
+  std::uint64_t missing_of_floor_running(std::uint32_t index) {
+    if (index >= state_.limits.class_limits.size()) return 0;
+    std::uint64_t const missing = saturating_subtract(state_.limits.class_limits[index].floor_running, class_of(index).active_requests);
+    return waiting(index) < missing ? waiting(index) : missing;
   }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
     if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
-      if (i != asker.index && below_floor_running(i)) sum += state_.limits.class_limits[i].floor_running - class_of(i).active_requests;
+      if (i != asker.index) sum += missing_of_floor_running(i);
     return sum;
   }
-  /// Somebody of the class waits whom this plan does not start.
-  bool waits(std::uint32_t index) {
-    return state_.account(RequestClass{index}).queued_requests > class_of(index).started;
+  /// Requests of the class that wait and that this plan does not start.
+  std::uint64_t waiting(std::uint32_t index) {
+    return saturating_subtract(state_.account(RequestClass{index}).queued_requests, class_of(index).started);
   }
 
   bool loaded(std::uint64_t adapter) const {
@@ -706,7 +728,6 @@ class Planner {
   std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
-  bool passed_over_{};
   bool floors_hold_{true};
 };
 

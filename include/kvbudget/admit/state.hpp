@@ -160,6 +160,18 @@ class AdmissionState {
     return hits;
   }
 
+  /// Tokens that a preempted request left as cache, without those in blocks that are `taken`: its first ones, where blocks are tokens; else
+  /// all of them or none.
+  Tokens found_without(Live const& live, PoolBlocks const& taken) const {
+    Tokens found = live.done;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) {
+      if (taken[pool] == Blocks{}) continue;
+      bool const by_block = live.request.branches == 1 && footprint.keeps_everything(pool);
+      found = min(found, by_block ? ledger.block(pool) * (live.kept[pool] - taken[pool]).count : Tokens{});
+    }
+    return found;
+  }
+
   // ---- waiting ----
 
   std::uint32_t enqueue(Request const& request) {
@@ -222,7 +234,7 @@ class AdmissionState {
   /// False when the source gives less than it said it had; the request stays queued.
   bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
-    if (live.kept[0] != Blocks{}) drop_kept(live);
+    if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
     dequeue(slot);
@@ -241,7 +253,7 @@ class AdmissionState {
     ++of.admitted;
     ++of.active_requests;
     of.active_tokens += live.cached();
-    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += as.blocks[0];
+    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
     if (!again) of.found_tokens += as.found;
     serve(live.request.tenant, live.length() - as.found, false);
     if (again) live.lost -= live.cached_at(as.found);
@@ -279,7 +291,7 @@ class AdmissionState {
     live.left.count -= step.count;
     live.account->active_tokens.count += step.count;
     live.account->useful_tokens.count += step.count;
-    step_tokens.count += step.count;
+    ++version;
   }
 
   /// The same where there is nothing to decide: to the end of its room, or beyond it, into blocks that are there for the taking. How many of
@@ -380,6 +392,7 @@ class AdmissionState {
     Live& live = table[slot];
     Preemption const how = preemption_of(policy);
     PoolBlocks const held = live.held;
+    bool const shares = live.shared != PoolBlocks{};
     live.done = live.computed();
     live.lost += live.cached_at(live.done);
     stop(slot);
@@ -394,9 +407,10 @@ class AdmissionState {
     ++of.preempted;
     live.found = false;
     queue(slot, LiveState::preempted);
-    if (how.keep == Keep::on_host) of.moved_blocks += held[0];
-    if (how.keep == Keep::as_cache && !ledger.retires()) {
+    if (how.keep == Keep::on_host) of.moved_blocks += filled(live, held[0]);
+    if (how.keep == Keep::as_cache && !ledger.retires() && !shares) {
       live.kept = held;
+      live.keeps = true;
       ledger.keep(held);
       evict();
     }
@@ -440,7 +454,6 @@ class AdmissionState {
     live.left = {};
     live.account->active_tokens += step;
     live.account->useful_tokens += step;
-    step_tokens += step;
     hold(live, reach(live, live.length()));
     return more[0];
   }
@@ -461,7 +474,7 @@ class AdmissionState {
   void dequeue(std::uint32_t slot) {
     Live& live = table[slot];
     lanes.remove(table, slot);
-    if (live.kept[0] != Blocks{}) drop_kept(live);
+    if (live.keeps) drop_kept(live);
     ClassAccount& of = *live.account;
     --of.queued_requests;
     of.queued_tokens -= live.cached();
@@ -518,6 +531,9 @@ class AdmissionState {
     live.account->recomputed_tokens += again;
   }
 
+  /// Of so many blocks of pool 0, those with tokens that were computed before a preemption.
+  Blocks filled(Live const& live, Blocks blocks) const { return min(blocks, footprint.most(0, live.sequences(live.done))); }
+
   /// Tokens held x steps, up to now.
   void count_steps(Live& live) {
     if (live.counted_at == steps) return;
@@ -533,20 +549,31 @@ class AdmissionState {
     return true;
   }
 
-  /// While blocks that were kept have been taken: whoever would start last loses all of its own.
+  /// Blocks that were kept have been taken: of whoever would start last, from the end.
   void evict() {
-    while (ledger.must_evict()) {
-      Live* last = nullptr;
-      for (auto const lane : lanes.active())
-        for (std::uint32_t slot = lanes.front(lane); slot != no_slot; slot = table[slot].next_slot)
-          if (table[slot].kept[0] != Blocks{} && (!last || waits_before(*last, table[slot]))) last = &table[slot];
-      last->account->evicted_blocks += last->kept[0];
-      drop_kept(*last);
-    }
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
+      while (ledger.taken_of_kept(pool) != Blocks{}) {
+        Live& live = table[last_to_keep(pool)];
+        PoolBlocks taken{};
+        taken[pool] = min(ledger.taken_of_kept(pool), live.kept[pool]);
+        live.done = found_without(live, taken);
+        live.kept[pool] -= taken[pool];
+        live.account->evicted_blocks += taken[0];
+        ledger.evict(taken);
+        if (live.done == Tokens{}) drop_kept(live);
+      }
+  }
+  std::uint32_t last_to_keep(std::uint32_t pool) const {
+    std::uint32_t last = no_slot;
+    for (auto const lane : lanes.active())
+      for (std::uint32_t slot = lanes.front(lane); slot != no_slot; slot = table[slot].next_slot)
+        if (table[slot].kept[pool] != Blocks{} && (last == no_slot || waits_before(table[last], table[slot]))) last = slot;
+    return last;
   }
   void drop_kept(Live& live) {
     ledger.evict(live.kept);
     live.kept = {};
+    live.keeps = false;
   }
 
   // ---- tenants and adapters ----
