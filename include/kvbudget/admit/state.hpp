@@ -70,6 +70,7 @@ class AdmissionState {
         live_of_tenant_(served_.size()),
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
     if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
   }
@@ -84,6 +85,7 @@ class AdmissionState {
   std::vector<ClassAccount> accounts;  // one for each class, and the last for requests of unknown classes
   std::vector<AdapterUse> adapters;    // in use
   FuturePeak peak;                     // of those in flight, where the need looks ahead
+  PoolBlocks headroom{};               // given, as far as only the limits and the policy decide it
   PoolBlocks next_step{};              // what the running requests' next token takes
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
@@ -263,7 +265,7 @@ class AdmissionState {
       of.to_compute += live.length() - live.done;
       advance(live, as.tokens);
     }
-    live.held = as.blocks;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] = as.blocks[pool];
     hold(live, as.reach);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
@@ -440,11 +442,17 @@ class AdmissionState {
 
   void resize(std::uint32_t pool, Blocks capacity) {
     ledger.resize(pool, capacity);
+    fix_headroom(pool);
     evict();
     ++version;
   }
 
  private:
+  void fix_headroom(std::uint32_t pool) {
+    headroom[pool] = ledger.headroom(pool);
+    if constexpr (requires { policy.headroom.fixed(Blocks{}, Blocks{}); }) headroom[pool] = policy.headroom.fixed(headroom[pool], ledger.capacity(pool));
+  }
+
   Blocks grow_beyond_room(Live& live, Tokens step) {
     if (!grows_freely(live) || step > live.longest() - live.length()) return Blocks::max();
     PoolBlocks const more = live.next_counted && step == Tokens{1} ? live.next : beyond(live, live.length() + step, live.held);
