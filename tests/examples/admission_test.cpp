@@ -7,6 +7,12 @@ namespace {
 
 Json scheduler_loop(std::string const& arguments) { return json_of(run(examples + "kvbudget_scheduler_loop --json " + arguments)); }
 
+/// Runs once, however many tests look at it.
+Json const& request_classes() {
+  static Json const out = json_of(run(examples + "kvbudget_request_classes --json"));
+  return out;
+}
+
 std::uint64_t number(Json const& json) { return json.get<std::uint64_t>(); }
 
 constexpr std::string_view classes[] = {"interactive", "document"};
@@ -103,4 +109,86 @@ TEST_CASE("the scheduler's loop refuses bad arguments") {
   refused(program + "--headroom 12000", {"--headroom is 12000", "less than the capacity", "next:"});
   refused(program + "--requests 0", {"--requests is \"0\""});
   refused(program + "--seed -1", {"--seed is \"-1\""});
+}
+
+// ---- the request classes: claims 9, 10, 14 and 15 ----
+
+TEST_CASE("every request of every admission is answered or given up") {
+  for (auto const& run : request_classes()["admissions"])
+    for (auto const name : classes) closed(run["classes"][name]["account"]);
+}
+
+TEST_CASE("a question and a document are orders of magnitude apart, so that one count means nothing") {
+  for (auto const& run : request_classes()["admissions"])
+    REQUIRE(number(run["classes"]["document"]["tokens_per_request"]) > 25 * number(run["classes"]["interactive"]["tokens_per_request"]));
+}
+
+TEST_CASE("a count that is safe leaves the cache idle, one that fills it thrashes, and a token budget does neither") {
+  Json const& runs = request_classes()["admissions"];
+  REQUIRE(runs.size() == 4);
+  Json const &low = runs[0], &high = runs[1], &budget = runs[2];
+  REQUIRE((low["admission"] == "a limit of 5 requests" && high["admission"] == "a limit of 80 requests"));
+  auto const rate = [](Json const& run) { return number(run["rates"]["useful_tokens_per_second"]); };
+  auto const thrash = [](Json const& run) { return number(run["rates"]["recomputed_per_million"]); };
+  auto const of_both = [](Json const& run, char const* what) { return number(run["classes"]["interactive"][what]) + number(run["classes"]["document"][what]); };
+  REQUIRE(of_both(low, "tokens_held") * 3 < 48'000);
+  REQUIRE(of_both(budget, "tokens_held") * 5 > 4 * 48'000);
+  REQUIRE(thrash(low) == 0);
+  REQUIRE(thrash(high) > 3'000'000);  // each token that was of use is matched by three that were computed again
+  REQUIRE(thrash(budget) < 1'000);
+  REQUIRE(rate(budget) > 2 * rate(low));
+  REQUIRE(rate(high) < rate(low));
+  for (auto const name : classes) REQUIRE(number(high["classes"][name]["account"]["preempted"]) > 100);
+  REQUIRE(number(low["classes"]["interactive"]["account"]["steps_waited"]) > 5 * number(budget["classes"]["interactive"]["account"]["steps_waited"]));
+}
+
+TEST_CASE("a floor and a ceiling keep questions from waiting behind documents, and as many documents are answered") {
+  Json const &budget = request_classes()["admissions"][2]["classes"], &limited = request_classes()["admissions"][3]["classes"];
+  REQUIRE(number(limited["interactive"]["account"]["steps_waited"]) * 20 < number(budget["interactive"]["account"]["steps_waited"]));
+  REQUIRE(number(limited["interactive"]["account"]["completed"]) > number(budget["interactive"]["account"]["completed"]));
+  REQUIRE(limited["document"]["account"]["completed"] == budget["document"]["account"]["completed"]);
+  REQUIRE(number(limited["document"]["account"]["peak_active_tokens"]) <= 42'000);
+}
+
+TEST_CASE("a request that waits is told why, with what its class holds") {
+  Json const& runs = request_classes()["admissions"];
+  auto const first = [&](std::size_t run, char const* name) { return runs[run]["classes"][name]["first_that_waits"]; };
+  Json const counted = first(0, "interactive")["verdict"];
+  REQUIRE((counted["reason"] == "running_limit" && counted["field"] == ".max_running" && counted["needed"] == 6 && counted["limit"] == 5));
+  Json const head = first(2, "document");
+  REQUIRE((head["verdict"]["reason"] == "no_room" && head["verdict"]["needed"] == 8'000));
+  REQUIRE(number(head["verdict"]["free"]) < 8'000);
+  REQUIRE((head["active_requests"] == 5 && head["tokens_per_request"] == 8'070));
+  REQUIRE(first(2, "interactive")["verdict"]["reason"] == "behind_head");
+  Json const at_ceiling = first(3, "document")["verdict"];
+  REQUIRE((at_ceiling["reason"] == "class_limit" && at_ceiling["field"] == ".tokens" && at_ceiling["limit"] == 42'000));
+  REQUIRE(number(at_ceiling["needed"]) > 42'000);
+}
+
+TEST_CASE("past the useful point throughput falls while the count limit rises, and beside a token budget it does not") {
+  std::uint64_t best = 0, last = 0, last_thrash = 0, budget = 0;
+  for (auto const& point : request_classes()["concurrency"]) {
+    Json const &alone = point["limit_alone"], &beside = point["token_budget"];
+    last = number(alone["useful_tokens_per_second"]);
+    best = std::max(best, last);
+    REQUIRE(number(alone["recomputed_per_million"]) >= last_thrash);
+    last_thrash = number(alone["recomputed_per_million"]);
+    REQUIRE(number(beside["useful_tokens_per_second"]) >= budget);
+    budget = number(beside["useful_tokens_per_second"]);
+    REQUIRE(number(beside["recomputed_per_million"]) < 1'000);
+  }
+  REQUIRE(last * 3 < best * 2);
+  REQUIRE(budget * 10 > best * 14);
+}
+
+TEST_CASE("the classes fit other caches and mixes, and refuse bad arguments") {
+  std::string const program = examples + "kvbudget_request_classes ";
+  Ran const small = run(program + "--capacity 10000 --interactive 20 --documents 5");
+  REQUIRE(small.code == 0);
+  REQUIRE(has(small, "a limit of 1 requests: "));
+  REQUIRE(has(small, "a cache of 10,000 tokens; 20 requests of class interactive, 5 of class document\n"));
+  REQUIRE(has(run(program + "--capacity 1000000 --interactive 1 --documents 1"), "806 useful tokens/s, 0.00 computed again for each"));
+  refused(program + "--capacity 9999", {"--capacity is \"9999\"", "10000 to 1000000", "next:"});
+  refused(program + "--documents 0", {"--documents is \"0\"", "next:"});
+  refused(program + "--interactive many", {"--interactive is \"many\""});
 }
