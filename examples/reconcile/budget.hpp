@@ -4,6 +4,7 @@
 //   printed tokens                     {.capacity = 456'816_tokens}
 #pragma once
 
+#include <kvbudget/admit/policies/plain.hpp>
 #include <kvbudget/kvbudget.hpp>
 #include <kvbudget/read/measured.hpp>
 
@@ -37,13 +38,13 @@ inline kvbudget::AdmissionLimits limits_of(kvbudget::CachePlan const& plan) {
   return limits;
 }
 
-/// Requests of `length` tokens that a controller on these limits runs side by side, up to 65,536.
+/// Requests of `length` tokens that a controller on these limits runs side by side, up to 65,536. Nothing is kept free: runtimes count so.
 inline std::uint64_t admitted(kvbudget::AdmissionLimits limits, kvbudget::Tokens length) {
   constexpr std::uint32_t most = 65'536;
   kvbudget::Blocks const each = limits.resolved_footprint().most(0, length);
   std::uint64_t const room = each == kvbudget::Blocks{} ? most : kvbudget::floor_div(limits.capacity_of(0).count, each.count) + 1;
   limits.max_live = static_cast<std::uint32_t>(room < most ? room : most);
-  kvbudget::AdmissionController gate{limits};
+  kvbudget::AdmissionController gate{limits, kvbudget::policies::Plain{}};
   std::vector<decltype(gate)::Lease> running;
   for (std::uint32_t i = 0; i < limits.max_live; ++i)
     if (gate.submit({.prompt = length}).rejected()) break;

@@ -839,6 +839,36 @@ TEST_CASE("a headroom of one's own sees how many run") {
   REQUIRE(leases.size() == 3);  // 2, then 2 + 2 of 8, then 2 + 4 of 6; 2 + 6 of 4 is too much
 }
 
+TEST_CASE("one of a class above its floor waits behind a head that does not fit, and why says so") {
+  PlainGate gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{.floor = 10_tokens}}}};
+  gate.submit(of_class(0, 20));
+  gate.submit(of_class(1, 60));
+  auto const leases = admit_all(gate);
+  gate.submit(of_class(1, 30));
+  auto const behind = gate.submit(of_class(0, 5)).ticket;
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(gate.why(behind).reason == Reason::behind_head);
+}
+
+TEST_CASE("the verdict of one that waits for a sequence says how many there would be, and the limit") {
+  PlainGate gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{}, {.floor_running = 1}}, .max_running = 3}};
+  for (int i = 0; i < 3; ++i) gate.submit(of_class(0, 5));
+  auto const short_one = gate.submit(of_class(1, 5)).ticket;
+  auto const more = gate.submit(of_class(0, 5)).ticket;
+  auto leases = admit_all(gate);
+  REQUIRE(leases.size() == 3);  // 2 of class 0, and the floor of class 1
+  REQUIRE(leases.back().ticket() == short_one);
+  auto const full = gate.why(more);
+  REQUIRE(full.reason == Reason::running_limit);
+  REQUIRE(std::string{full.field} == ".max_running");
+  REQUIRE((full.needed == 4_blocks && full.limit == 3_blocks));
+  leases.pop_back();
+  gate.submit(of_class(1, 5));
+  auto const kept = gate.why(more);
+  REQUIRE(kept.reason == Reason::class_floor);
+  REQUIRE((kept.needed == 3_blocks && kept.limit == 2_blocks));
+}
+
 TEST_CASE("a class at its limit is passed by, and stops nobody, even in strict order") {
   PlainGate gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{.running = 1}, {.running = 1}}}};
   gate.submit({.prompt = 5_tokens, .request_class = Kind::document});

@@ -2,6 +2,7 @@
 #include "catch.hpp"
 #include "process.hpp"
 
+#include <kvbudget/admit/policies/plain.hpp>
 #include <kvbudget/kvbudget.hpp>
 #include <kvbudget/model/catalog.hpp>
 #include <kvbudget/size/vllm.hpp>
@@ -82,7 +83,7 @@ namespace {
 
 /// 20 requests of 80 + 80 tokens in a budget of 1,000, to the end: the tokens that were computed again.
 ClassAccount served(Headroom headroom) {
-  AdmissionController gate{{.capacity = 1'000_tokens, .headroom = headroom}};
+  AdmissionController gate{{.capacity = 1'000_tokens, .headroom = headroom}, policies::Plain{}};
   for (int i = 0; i < 20; ++i) gate.submit({.prompt = 80_tokens, .max_new = 80_tokens});
   std::vector<decltype(gate)::Lease> batch;
   for (std::uint64_t step = 0; gate.queued() + gate.running() != 0; ++step) {

@@ -1,4 +1,5 @@
 // The lesson's numbers and the README's constants, in the form a user would write them; and what must not compile.
+#include <kvbudget/admit/policies/plain.hpp>
 #include <kvbudget/kvbudget.hpp>
 
 namespace {

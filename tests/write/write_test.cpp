@@ -49,6 +49,11 @@ TEST_CASE("a verdict prints as a sentence with its numbers") {
   AdmissionController blocks{{.capacity = 10_blocks, .footprint = paged(16_tokens)}};
   REQUIRE(fmt::format("{}", blocks.submit({.prompt = 161_tokens})) == "rejected (exceeds_capacity): needs 11 blocks of cache, 10 free, limit 10");
   REQUIRE(fmt::format("{}", AdmissionController{AdmissionLimits{}}.submit({.prompt = 1_tokens})) == "rejected (bad_limits): .capacity is 0");
+  AdmissionController steps{{.capacity = 12'000_tokens, .tokens_per_step = 10_tokens}};
+  steps.submit({.prompt = 10_tokens});
+  auto const later = steps.submit({.prompt = 10_tokens}).ticket;
+  steps.commit(steps.plan());
+  REQUIRE(fmt::format("{}", steps.why(later)) == "queued (step_budget): .tokens_per_step is 1, limit 0");
 }
 
 TEST_CASE("complaints print the field, the value, what is accepted and what to do") {
@@ -86,6 +91,11 @@ TEST_CASE("verdicts, plans and accounts become JSON, with null for no limit") {
   nlohmann::json const account = gate.account(0);
   REQUIRE(account["submitted"] == 1);
   REQUIRE(account["rejected"] == nlohmann::json{{"exceeds_capacity", 1}});
+  ClassAccount thrashing{};
+  thrashing.useful_tokens = 1'000_tokens;
+  thrashing.recomputed_tokens = 250_tokens;
+  REQUIRE(nlohmann::json(thrashing)["useful_tokens"] == 1'000);
+  REQUIRE(nlohmann::json(thrashing)["recomputed_per_million"] == 250'000);
   nlohmann::json const plan_json = llama_plan;
   REQUIRE(plan_json["blocks"] == 32'768);
   REQUIRE(plan_json["longest_request_tokens"] == 524'288);

@@ -63,7 +63,7 @@ class AdmissionController {
 
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length.
   Verdict submit(Request request) {
-    if (request.prompt <= state_.limits.max_length) request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
+    cut(request);
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
     Verdict verdict = screen(request);
@@ -108,7 +108,7 @@ class AdmissionController {
 
   /// Does what the plan says, all of it. False, and nothing is done, when something has changed since it was made.
   bool commit(StepPlan const& plan) {
-    if (plan.version != state_.version || !complaints_.empty()) return false;
+    if (plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan)) return false;
     carry_out(plan);
     state_.end_pass();
     tell();
@@ -153,10 +153,7 @@ class AdmissionController {
     if (!state_.table.valid(ticket)) return {.reason = Reason::unknown_ticket, .ticket = ticket};
     Planner<State> planner{state_, asked_, {}};
     Live const& live = state_.table[ticket.slot];
-    if (live.in_flight()) {
-      Reason const reason = live.state == LiveState::arriving ? Reason::arriving : live.state == LiveState::held ? Reason::held : Reason::running;
-      return planner.at_pool(Outcome::admitted, reason, ticket.slot, 0, live.held[0]);
-    }
+    if (live.in_flight()) return planner.at_pool(Outcome::admitted, what_it_does(live), ticket.slot, 0, live.held[0]);
     Verdict verdict = planner.consider(ticket.slot).verdict;
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
@@ -165,7 +162,8 @@ class AdmissionController {
   }
 
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
-  std::uint64_t more_of(Request const& request) const {
+  std::uint64_t more_of(Request request) const {
+    cut(request);
     if (state_.yielding || screen(request).rejected()) return 0;
     Planner<State> planner{state_, asked_, {}};
     Live const shape{.request = request};
@@ -218,8 +216,7 @@ class AdmissionController {
   /// no change, where the capacity would be bad.
   Complaints resize(Budget capacity, std::uint32_t pool = 0) requires ResizableSource<Source> {
     if (Complaints const complaints = check_resize(capacity, pool); !complaints.empty()) return complaints;
-    state_.ledger.resize(pool, capacity.blocks(state_.ledger.block(pool)));
-    ++state_.version;
+    state_.resize(pool, capacity.blocks(state_.ledger.block(pool)));
     resized_ = true;
     reject_impossible();
     tell();
@@ -279,6 +276,10 @@ class AdmissionController {
     if (sources != limits.pools())
       complaints.push_back({".sources", sources, "one source for each pool", "give a source for the cache and for each of more_pools"});
     return complaints;
+  }
+
+  void cut(Request& request) const {
+    request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
   }
 
   // ---- what can never be ----
@@ -371,6 +372,13 @@ class AdmissionController {
 
   // ---- doing what was planned ----
 
+  /// The sources of blocks, which others may use as well.
+  bool has_what_it_had(StepPlan const& plan) const {
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (state_.ledger.available(pool) != plan.available[pool]) return false;
+    return true;
+  }
+
   /// False when a source gave less than it said it had: what could not be done waits, or has given way.
   bool carry_out(StepPlan const& plan) {
     bool all = true;
@@ -440,13 +448,18 @@ class AdmissionController {
     state_.refuse(slot, one.reason());
   }
 
+  static Reason what_it_does(Live const& live) {
+    return live.state == LiveState::arriving ? Reason::arriving : live.state == LiveState::held ? Reason::held : Reason::running;
+  }
+
   // ---- growth through a lease ----
 
   Verdict grow(Ticket ticket, Tokens more) {
     Live const& live = state_.table[ticket.slot];
-    Tokens const max_new = live.request.max_new, allowed = max_new - live.grown();
+    Tokens const max_new = live.request.max_new, allowed = max_new - live.grown(), step = min(more, allowed);
+    if (step != Tokens{} && live.state != LiveState::running) return {.reason = what_it_does(live), .ticket = ticket};
     Verdict verdict{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
-    if (Tokens const step = min(more, allowed); step != Tokens{}) verdict = extend(ticket.slot, step);
+    if (step != Tokens{}) verdict = extend(ticket.slot, step);
     tell();
     if (verdict.admitted() && more > allowed)
       verdict = {.outcome = Outcome::admitted,
@@ -517,7 +530,7 @@ class AdmissionController {
 
   /// Growth that needs no look at anything else: only counts move.
   bool grow_freely(Live& live, Tokens more) {
-    if (told || more > live.left) return false;
+    if (told || more > live.left || more == Tokens{}) return false;
     live.left.count -= more.count;
     if (live.left.count == 0) state_.count_next(live, State::at_end(live, live.length(), live.room));
     live.account->active_tokens.count += more.count;

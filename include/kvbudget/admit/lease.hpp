@@ -36,7 +36,7 @@ class [[nodiscard]] Lease {
 
   /// Room for `more` tokens of every branch, never past prompt + max_new (past_max_new says so). Afterwards the lease holds
   /// them or has ended: where the room runs out leases are preempted, perhaps this one. With steps in flight it may also have to wait
-  /// (Reason::retiring): it holds what it held. On an ended lease: nothing.
+  /// (Reason::retiring): it holds what it held. On an ended lease, and on one that is arriving or held: nothing.
   Verdict grow(Tokens more) {
     if (!gate_) return {.reason = Reason::ended, .ticket = ticket_};
     if (gate_->grow_freely(*live_, more)) return {.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket_};

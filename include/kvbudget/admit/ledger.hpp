@@ -154,13 +154,8 @@ class Ledger {
   void evict(PoolBlocks const& blocks) {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) kept_[pool] -= blocks[pool];
   }
-  Blocks kept(std::uint32_t pool) const { return kept_[pool]; }
-  /// More is kept than is free: some of it was taken.
-  bool must_evict() const {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (kept_[pool] > available(pool)) return true;
-    return false;
-  }
+  /// Blocks that were kept and have been taken: more is kept than is free.
+  Blocks taken_of_kept(std::uint32_t pool) const { return kept_[pool] - available(pool); }
 
   /// The invariant. A Source that serves others as well breaks it by what they hold.
   bool balanced() const {

@@ -52,7 +52,7 @@ struct Headroom {
 struct ClassLimit {
   Tokens floor{};                             // of pool 0: while the class waits below it, others may not start into what is missing
   Percent share{};                            // the floor is at least this share of pool 0's capacity
-  std::uint64_t floor_running{};              // the same in sequences, of max_running
+  std::uint64_t floor_running{};              // the same in requests, of max_running: a sequence is left for each that is missing
   std::uint64_t running{saturated_count};     // most requests in flight
   Tokens tokens{Tokens::max()};               // most tokens cached by them, the one that would start included; growth stops there, too
   Tokens to_compute{Tokens::max()};           // most known tokens that they have still to compute; waived when they have none

@@ -66,8 +66,11 @@ struct BasicStepPlan {
   struct Draft {
     struct Of {  // a request, as of `epoch`
       std::uint64_t epoch{};
+      std::uint64_t look{};  // when it was last looked at in vain
       std::uint32_t grow{};  // its place in `grow`, one more; 0: none
+      std::uint32_t wait{};  // and in `wait`
       bool preempted{};
+      bool started{};
     };
     struct OfClass {
       std::uint64_t epoch{};
@@ -76,10 +79,10 @@ struct BasicStepPlan {
       Tokens active_tokens{};
       Tokens to_compute{};
       Blocks held{};  // of pool 0
-      bool limited{};
+      std::uint64_t limited{};  // the look in which nobody of it is looked at any more
     };
     struct OfLane {
-      std::uint64_t epoch{};
+      std::uint64_t look{};
       std::uint32_t next{};  // who is looked at next
     };
     struct OfTenant {
@@ -87,6 +90,7 @@ struct BasicStepPlan {
       std::uint64_t served{};
     };
     std::uint64_t epoch{};
+    std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start where somebody waits
     std::vector<Of> requests;
     std::vector<OfClass> classes;
     std::vector<OfLane> lanes;
@@ -95,12 +99,14 @@ struct BasicStepPlan {
     FuturePeak peak;                      // with those that the plan starts, where the need looks ahead
   } draft;
   std::uint64_t version{};  // of the controller that it was made on
+  PoolBlocks available{};   // that the sources had then
   bool of_whole_step{};     // commit() advances every request's tokens
   [[no_unique_address]] Memory memory{};
 
   void clear() {
     for (auto* list : {&preempt, &grow, &admit, &refuse, &wait}) list->clear();
     ++draft.epoch;
+    ++draft.look;
     draft.adapters.clear();
     of_whole_step = false;
   }

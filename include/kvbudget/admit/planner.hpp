@@ -35,10 +35,9 @@ class Planner {
     running_ = state.running.size();
     sequences_ = state.sequences;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      available_[pool] = state.ledger.available(pool);
+      available_[pool] = plan.available[pool] = state.ledger.available(pool);
       owed_[pool] = state.ledger.overcommitted(pool);
       coming_[pool] = state.ledger.retiring(pool);
-      kept_[pool] = state.ledger.kept(pool);
       next_step_[pool] = state.next_step[pool];
     }
   }
@@ -116,23 +115,23 @@ class Planner {
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
     if (preempts()) return false;
+    if (!plan_.wait.empty()) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
       Considered const considered = consider(slot);
       if (considered.verdict.admitted()) {
         admit(slot, considered);
         return true;
       }
-      Planned one = planned(slot, considered.verdict.reason);
-      one.verdict = considered.verdict;
-      one.passed_by = static_cast<std::uint32_t>(plan_.admit.size());
-      plan_.wait.push_back(one);
-      if (!goes_on_past(slot, considered.verdict.reason)) return false;
+      let_wait(slot, considered.verdict);
+      if (considered.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
+      if (!goes_on_past(slot, considered.verdict.reason)) break;
     }
-    return false;
+    return admit_alone();
   }
 
   struct Considered {
     Verdict verdict{};
+    PoolBlocks must_be_free{};
     PoolBlocks take{};
     PoolBlocks shared{};  // of active hits
     Tokens reserved{};
@@ -143,21 +142,45 @@ class Planner {
   /// Whether a waiting request fits now; the pool that binds, or else the first.
   Considered consider(std::uint32_t slot) { return consider(state_.table[slot], slot); }
   Considered consider(Live const& live, std::uint32_t slot) {
+    Considered result = needed_for(live, slot);
+    result.verdict = judge(live, slot, result);
+    return result;
+  }
+  Considered needed_for(Live const& live, std::uint32_t slot) {
     Considered result{};
     result.found = found(live, slot);
     Tokens const at_once = min(min(chunk_, tokens_), live.length() - result.found);
     result.tokens = at_once;
     Tokens const asked = reserved_for(live, result.found, at_once);
     result.reserved = takes_by_chunks() ? result.found + at_once : asked;
-    PoolBlocks must_be_free{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       if (live.found) result.shared[pool] = state_.usable_hits(slot, pool).active;
       Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, result, pool) : whole;
-      must_be_free[pool] = max(whole, first) - result.shared[pool];
+      result.must_be_free[pool] = max(whole, first) - result.shared[pool];
       result.take[pool] = first - result.shared[pool];
     }
-    result.verdict = judge(live, slot, must_be_free, result);
     return result;
+  }
+
+  /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
+  bool admit_alone() {
+    if (running_ != 0 || behind_floor_ == no_slot) return false;
+    floors_hold_ = false;
+    Considered const considered = consider(behind_floor_);
+    floors_hold_ = true;
+    if (!considered.verdict.admitted()) return false;
+    admit(behind_floor_, considered);
+    return true;
+  }
+
+  /// It was looked at in vain.
+  void let_wait(std::uint32_t slot, Verdict const& verdict) {
+    auto& its = mark(slot);
+    its.look = plan_.draft.look;
+    if (its.wait != 0) return;
+    plan_.wait.push_back(planned(slot, verdict.reason));
+    plan_.wait.back().verdict = verdict;
+    its.wait = static_cast<std::uint32_t>(plan_.wait.size());
   }
 
   /// Puts the start of a waiting request into the plan.
@@ -170,7 +193,11 @@ class Planner {
     one.reserved = as.reserved;
     one.found = as.found;
     take(live, as);
-    look_past(slot);
+    auto& its = mark(slot);
+    its.started = true;
+    if (its.wait != 0) plan_.wait[its.wait - 1].verdict.outcome = Outcome::admitted;  // finish() drops it
+    for (auto& waits : plan_.wait) waits.passed_by += mark(waits.ticket().slot).look == plan_.draft.look;
+    step_over(slot);
     plan_.admit.push_back(one);
   }
 
@@ -185,7 +212,6 @@ class Planner {
     }
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       available_[pool] -= as.take[pool];
-      kept_[pool] -= live.kept[pool];
       if (!live.request.arrives) next_step_[pool] += next[pool];
     }
     tokens_ -= as.tokens;
@@ -199,14 +225,13 @@ class Planner {
     if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
     of.held += as.take[0];
     if (!loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
-    if constexpr (SharesFairly<decltype(state_.policy.order)>)
-      served(live.request.tenant) = saturating_add(served(live.request.tenant), saturating_multiply((live.length() - as.found).count, state_.policy.order.input));
+    serve(live.request.tenant, live.length() - as.found, false);
   }
 
-  /// What is left out of the plan again is gone, and those that wait know by how many they were passed.
+  /// What is left out of the plan again is gone.
   void finish() {
     if (!plan_.preempt.empty()) std::erase_if(plan_.grow, [](Planned const& one) { return one.verdict.rejected(); });
-    for (auto& one : plan_.wait) one.passed_by = static_cast<std::uint32_t>(plan_.admit.size()) - one.passed_by;
+    if (!plan_.admit.empty()) std::erase_if(plan_.wait, [](Planned const& one) { return one.verdict.admitted(); });
   }
 
   Blocks headroom(std::uint32_t pool) const {
@@ -216,20 +241,21 @@ class Planner {
   /// One after the other, all that wait, in their order; no_slot after the last.
   std::uint32_t next_in_order() {
     std::uint32_t const slot = next_waiting();
-    if (slot != no_slot) look_past(slot);
+    if (slot != no_slot) step_over(slot);
     return slot;
   }
 
   /// True when somebody before it in the order does not fit and may not be passed over.
   bool behind_another(std::uint32_t slot) {
-    for (std::uint32_t ahead = next_waiting(); ahead != no_slot && ahead != slot; ahead = next_waiting()) {
+    std::uint32_t ahead = next_waiting();
+    for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
       Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
-        look_past(ahead);
+        step_over(ahead);
       else if (!goes_on_past(ahead, reason))
         return true;
     }
-    return false;
+    return ahead != slot;
   }
 
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t slot, std::uint32_t pool, Blocks needed) const {
@@ -266,9 +292,17 @@ class Planner {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.preempted;
   }
+  bool is_started(std::uint32_t slot) const {
+    auto const& of = plan_.draft.requests[slot];
+    return of.epoch == plan_.draft.epoch && of.started;
+  }
   Planned const* growth_of(std::uint32_t slot) const {
     auto const& of = plan_.draft.requests[slot];
     return of.epoch == plan_.draft.epoch && of.grow != 0 ? &plan_.grow[of.grow - 1] : nullptr;
+  }
+  bool generates(std::uint32_t slot) const {
+    Planned const* const grown = growth_of(slot);
+    return grown && grown->reserved > state_.table[slot].length();
   }
   PoolBlocks held_by(std::uint32_t slot) const {
     Planned const* const grown = growth_of(slot);
@@ -292,6 +326,10 @@ class Planner {
             .held = state_.ledger.held(0, request_class)};
     }
     return of;
+  }
+  void serve(std::uint32_t tenant, Tokens tokens, bool generated) {
+    if constexpr (SharesFairly<decltype(state_.policy.order)>)
+      served(tenant) = saturating_add(served(tenant), saturating_multiply(tokens.count, generated ? state_.policy.order.output : state_.policy.order.input));
   }
   std::uint64_t& served(std::uint32_t tenant) {
     auto& of = plan_.draft.tenants[tenant];
@@ -424,7 +462,7 @@ class Planner {
     for (std::uint32_t slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) {
       Live const& live = state_.table[slot];
       if (!runs(slot) || (of_its_class && !(live.request.request_class == its_class))) continue;
-      if (guarded && slot != asker && !live.progressed() && growth_of(slot) == nullptr) continue;
+      if (guarded && slot != asker && !live.progressed() && !generates(slot)) continue;
       if (first == no_slot || state_.policy.victim.yields_before(view(slot), view(first))) first = slot;
     }
     return first;
@@ -445,9 +483,9 @@ class Planner {
     Live const& live = state_.table[slot];
     auto& of = class_of(live.request.request_class);
     of.active_tokens += generated * live.request.branches;
-    if (generated == Tokens{}) of.to_compute -= one.tokens;
     of.held = of.held + one.blocks[0] - live.held[0];
     tokens_ -= one.tokens;
+    serve(live.request.tenant, generated * live.request.branches, true);
     note_next(slot, next_after(live, one));
     plan_.grow.push_back(one);
     mark(slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
@@ -457,11 +495,22 @@ class Planner {
 
   std::uint32_t& cursor(std::uint32_t lane) {
     auto& of = plan_.draft.lanes[lane];
-    if (of.epoch != plan_.draft.epoch) of = {plan_.draft.epoch, state_.lanes.front(lane)};
+    if (of.look != plan_.draft.look) of = {plan_.draft.look, first_not_started(state_.lanes.front(lane))};
     return of.next;
   }
+  void step_over(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = first_not_started(state_.table[slot].next_slot); }
+  std::uint32_t first_not_started(std::uint32_t slot) const {
+    while (slot != no_slot && is_started(slot)) slot = state_.table[slot].next_slot;
+    return slot;
+  }
 
-  void look_past(std::uint32_t slot) { cursor(state_.lanes.lane_of(state_.table[slot].request)) = state_.table[slot].next_slot; }
+  /// From the front again, after a start: whoever was passed by may have been for the last time, or find that a class has reached its floor.
+  void look_anew() {
+    ++plan_.draft.look;
+    scanned_ = 0;
+    behind_floor_ = no_slot;
+    only_below_floor_ = false;
+  }
 
   /// The first in order of those not looked at yet whose class is not held back; no_slot where there is none.
   std::uint32_t next_waiting() {
@@ -470,7 +519,7 @@ class Planner {
       std::uint32_t const slot = cursor(lane);
       if (slot == no_slot) continue;
       if (class_is_limited(state_.lanes.class_of(lane))) continue;
-      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && !below_floor_running(state_.lanes.class_of(lane))) continue;
+      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && missing_of_floor_running(state_.lanes.class_of(lane)) == 0) continue;
       if (first == no_slot || comes_before(slot, first)) first = slot;
     }
     return first;
@@ -487,25 +536,27 @@ class Planner {
 
   /// After one that may not start: whether others are looked at all the same.
   bool goes_on_past(std::uint32_t slot, Reason reason) {
-    Live const& live = state_.table[slot];
-    if (reason == Reason::class_limit) {
-      class_of(live.request.request_class).limited = true;
-      return true;
-    }
-    if (reason == Reason::running_limit || reason == Reason::step_budget) return false;
-    Bypass const& bypass = state_.policy.order.bypass;
-    bool const may_be_passed = live.passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
-    if (!may_be_passed && reason != Reason::adapter_limit) {
-      if (state_.limits.class_limits.empty()) return false;
+    if (reason == Reason::step_budget) return false;
+    if (reason == Reason::adapter_limit) return step_over(slot), true;
+    if (reason != Reason::class_limit) {
+      if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
       only_below_floor_ = true;
+      if (state_.limits.class_limits.empty()) return false;
     }
-    look_past(slot);
+    class_of(state_.table[slot].request.request_class).limited = plan_.draft.look;
     return true;
+  }
+  bool may_be_passed(std::uint32_t slot) {
+    Live const& live = state_.table[slot];
+    Bypass const& bypass = state_.policy.order.bypass;
+    auto const& its = mark(slot);
+    std::uint64_t const passed = std::uint64_t{live.passed} + (its.wait == 0 ? 0 : plan_.wait[its.wait - 1].passed_by);
+    return passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
   }
 
   bool class_is_limited(std::uint32_t index) const {
     auto const& of = plan_.draft.classes[index];
-    return of.epoch == plan_.draft.epoch && of.limited;
+    return of.epoch == plan_.draft.epoch && of.limited == plan_.draft.look;
   }
 
   // ---- what a start needs ----
@@ -515,7 +566,7 @@ class Planner {
   Tokens found(Live const& live, std::uint32_t slot) const {
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
-      if (keep == Keep::on_host || (keep == Keep::as_cache && live.kept[0] != Blocks{} && is_kept())) return live.done;
+      if (keep == Keep::on_host || (keep == Keep::as_cache && live.keeps)) return state_.found_without(live, taken_of_kept(live));
     } else if (live.request.arrives) {
       return live.length();
     }
@@ -523,11 +574,17 @@ class Planner {
     Hits const hits = state_.usable_hits(slot, 0);
     return state_.ledger.block(0) * (hits.active + hits.idle + hits.host).count;
   }
-  /// Nothing of what preempted requests left has been taken yet, in this plan either.
-  bool is_kept() const {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (kept_[pool] > available_[pool]) return false;
-    return true;
+  /// Of the blocks that it left as cache, those that the plan has taken: what is available goes first to those that start before it.
+  PoolBlocks taken_of_kept(Live const& live) const {
+    PoolBlocks taken{};
+    for (auto const lane : state_.lanes.active())
+      for (std::uint32_t slot = state_.lanes.front(lane); slot != no_slot; slot = state_.table[slot].next_slot) {
+        Live const& other = state_.table[slot];
+        if (waits_before(live, other)) break;
+        for (std::uint32_t pool = 0; pool < pools() && !is_started(slot); ++pool) taken[pool] += other.kept[pool];
+      }
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) taken[pool] = min(taken[pool] - available_[pool], live.kept[pool]);
+    return taken;
   }
 
   /// The length that must have room: as the need says, at least the known tokens (a need may say that a part is enough), and at most
@@ -548,7 +605,8 @@ class Planner {
     return holds_of(state_.policy)(state_.footprint, pool, live.sequences(as.reserved), as.tokens);
   }
 
-  Verdict judge(Live const& live, std::uint32_t slot, PoolBlocks const& needed, Considered const& as) {
+  Verdict judge(Live const& live, std::uint32_t slot, Considered const& as) {
+    PoolBlocks const& needed = as.must_be_free;
     auto const say = [&](Reason reason, std::uint32_t pool, Blocks beside) {
       Verdict verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
       verdict.headroom = beside;
@@ -559,9 +617,9 @@ class Planner {
     };
     AdmissionLimits const& limits = state_.limits;
     if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
-    if (sequences_ + live.request.branches > limits.max_running - missing_running(live.request.request_class))
-      return count(sequences_ + live.request.branches > limits.max_running ? Reason::running_limit : Reason::class_floor, ".max_running", live.request.branches,
-                   saturating_subtract(limits.max_running, sequences_));
+    std::uint64_t const sequences = sequences_ + live.request.branches, kept = missing_running(live.request.request_class);
+    if (sequences > limits.max_running) return count(Reason::running_limit, ".max_running", sequences, limits.max_running);
+    if (sequences > limits.max_running - kept) return count(Reason::class_floor, ".max_running", sequences, limits.max_running - kept);
     if (limits.adapters != 0 && !loaded(live.request.adapter) && state_.adapters.size() + plan_.draft.adapters.size() >= limits.adapters)
       return count(Reason::adapter_limit, ".adapters", limits.adapters + std::uint64_t{1}, limits.adapters);
     Tokens const to_compute = live.length() - as.found;
@@ -608,41 +666,56 @@ class Planner {
     if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    Tokens const tokens = of.active_tokens + live.cached(), to_compute = of.to_compute + (live.length() - as.found);
+    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest())), to_compute = of.to_compute + (live.length() - as.found);
     if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
     if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
     if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
     return {};
   }
 
-  /// What a class with requests waiting may still claim of its floor.
+  /// What a class with requests waiting may still claim of its floor: no more than they need.
   Blocks missing_of_floor(std::uint32_t index) {
     if (index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[index];
     Blocks const floor = floor_blocks(limit, state_.ledger.block(0), state_.ledger.capacity(0));
     auto const& of = class_of(index);
-    if (floor == Blocks{} || !waits(index) || of.active_requests >= limit.running) return {};
-    return floor - of.held;
+    if (floor == Blocks{} || waiting(index) == 0 || of.active_requests >= limit.running) return {};
+    return needed_by_waiting(index, floor - of.held);
+  }
+  /// What those of a class that wait need of pool 0, or `most` where that is less.
+  Blocks needed_by_waiting(std::uint32_t index, Blocks most) {
+    Blocks needed{};
+    for (auto const lane : state_.lanes.active()) {
+      if (state_.lanes.class_of(lane) != index) continue;
+      for (std::uint32_t slot = first_not_started(state_.lanes.front(lane)); slot != no_slot && needed < most;
+           slot = first_not_started(state_.table[slot].next_slot))
+        needed += needed_for(state_.table[slot], slot).must_be_free[0];
+    }
+    return min(needed, most);
   }
   Blocks missing_floors(RequestClass asker) {
     Blocks sum{};
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
       if (i != asker.index) sum += missing_of_floor(i);
     return sum;
   }
-  bool below_floor_running(std::uint32_t index) {
-    if (index >= state_.limits.class_limits.size()) return false;
-    return waits(index) && class_of(index).active_requests < state_.limits.class_limits[index].floor_running;
+  /// And of its floor in requests.
+  std::uint64_t missing_of_floor_running(std::uint32_t index) {
+    if (index >= state_.limits.class_limits.size()) return 0;
+    std::uint64_t const missing = saturating_subtract(state_.limits.class_limits[index].floor_running, class_of(index).active_requests);
+    return waiting(index) < missing ? waiting(index) : missing;
   }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
+    if (!floors_hold_) return sum;
     for (std::uint32_t i = 0; i < state_.limits.class_limits.size(); ++i)
-      if (i != asker.index && below_floor_running(i)) sum += state_.limits.class_limits[i].floor_running - class_of(i).active_requests;
+      if (i != asker.index) sum += missing_of_floor_running(i);
     return sum;
   }
-  /// Somebody of the class waits whom this plan does not start.
-  bool waits(std::uint32_t index) {
-    return state_.account(RequestClass{index}).queued_requests > class_of(index).started;
+  /// Requests of the class that wait and that this plan does not start.
+  std::uint64_t waiting(std::uint32_t index) {
+    return saturating_subtract(state_.account(RequestClass{index}).queued_requests, class_of(index).started);
   }
 
   bool loaded(std::uint64_t adapter) const {
@@ -659,15 +732,16 @@ class Planner {
   PoolBlocks available_{};
   PoolBlocks owed_{};       // held beyond the capacity
   PoolBlocks coming_{};     // free when the steps in flight retire
-  PoolBlocks kept_{};       // of what is available, left by preempted requests
   PoolBlocks next_step_{};
   std::uint64_t sequences_{};
   Tokens tokens_;           // that the step may still compute
   Tokens chunk_;            // and of one request
   std::uint32_t running_{};
   std::uint32_t scanned_{};
+  std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
   bool only_below_floor_{};
+  bool floors_hold_{true};
 };
 
 }  // namespace kvbudget::inline v1

@@ -196,7 +196,8 @@ struct CheapestBlocks {
 /// What becomes of the cache of a request that gives way.
 enum class Keep : std::uint8_t {
   nothing,   // it is computed again
-  as_cache,  // its blocks are free for others; what nobody took by the time it starts again is not computed again
+  as_cache,  // its blocks are free for others, the last ones first; what nobody took by the time it starts again is not computed again.
+             // Nothing is left where steps are in flight, or where it shared blocks of others
   on_host,   // it is moved out and back: nothing is computed again; the blocks moved are counted
 };
 

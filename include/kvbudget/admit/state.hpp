@@ -86,7 +86,7 @@ class AdmissionState {
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
   std::uint64_t steps{};    // that have begun
-  Tokens step_tokens{};     // computed in this one, as far as they were planned
+  Tokens step_tokens{};     // computed in this one
   std::uint64_t version{};  // counts changes
   bool yielding{};          // somebody was preempted in this step
   [[no_unique_address]] Memory memory{};
@@ -126,7 +126,8 @@ class AdmissionState {
   /// Whether the next token is the one after those that there is room for.
   static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
 
-  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first.
+  /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first. What is shared of a
+  /// window is out of it soon: such hits take room like idle ones.
   Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
     Live const& live = table[slot];
     Tokens const block = ledger.block(pool);
@@ -136,7 +137,20 @@ class AdmissionState {
     hits.active = min(hits.active, most);
     hits.idle = min(hits.idle, most - hits.active);
     hits.host = min(hits.host, most - hits.active - hits.idle);
+    if (!footprint.keeps_everything(pool)) return {.idle = hits.active + hits.idle, .host = hits.host};
     return hits;
+  }
+
+  /// Tokens that a preempted request left as cache, without those in blocks that are `taken`: its first ones, where blocks are tokens; else
+  /// all of them or none.
+  Tokens found_without(Live const& live, PoolBlocks const& taken) const {
+    Tokens found = live.done;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) {
+      if (taken[pool] == Blocks{}) continue;
+      bool const by_block = live.request.branches == 1 && footprint.keeps_everything(pool);
+      found = min(found, by_block ? ledger.block(pool) * (live.kept[pool] - taken[pool]).count : Tokens{});
+    }
+    return found;
   }
 
   // ---- waiting ----
@@ -153,8 +167,10 @@ class AdmissionState {
   }
 
   void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
+    Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
+    for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
     table[slot].found = true;
-    hits_[std::size_t{slot} * ledger.pools() + pool] = hits;
+    of_pools[pool] = hits;
     ++version;
   }
 
@@ -198,8 +214,8 @@ class AdmissionState {
   /// False when the source gives less than it said it had; the request stays queued.
   bool start(std::uint32_t slot, Planned const& as, bool step_by_step) {
     Live& live = table[slot];
-    if (live.kept[0] != Blocks{}) drop_kept(slot);
-    if (!take(slot, as.blocks)) return false;
+    if (live.keeps) drop_kept(live);
+    if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
     dequeue(slot);
     running.push_back(table, slot);
@@ -218,7 +234,7 @@ class AdmissionState {
     ++of.admitted;
     ++of.active_requests;
     of.active_tokens += live.cached();
-    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += as.blocks[0];
+    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
     if (!again) of.found_tokens += as.found;
     serve(live.request.tenant, live.length() - as.found, false);
     live.lost -= live.cached_at(as.found);
@@ -279,7 +295,7 @@ class AdmissionState {
       gives |= less[pool] != Blocks{};
     }
     if (gives) ledger.give(less, live.request.request_class, now);
-    bool const taken = take(slot, more);
+    bool const taken = take(live, more);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] = live.held[pool] - less[pool] + (taken ? more[pool] : Blocks{});
     return taken;
   }
@@ -334,6 +350,7 @@ class AdmissionState {
     Live& live = table[slot];
     Preemption const how = preemption_of(policy);
     PoolBlocks const held = live.held;
+    bool const shares = live.shared != PoolBlocks{};
     live.done = live.computed();
     live.lost += live.cached_at(live.done);
     stop(slot);
@@ -346,11 +363,12 @@ class AdmissionState {
     live.front = how.front;
     ClassAccount& of = *live.account;
     ++of.preempted;
-    forget_hits(slot);
+    live.found = false;
     queue(slot, LiveState::preempted);
-    if (how.keep == Keep::on_host) of.moved_blocks += held[0];
-    if (how.keep == Keep::as_cache && !ledger.retires()) {
+    if (how.keep == Keep::on_host) of.moved_blocks += filled(live, held[0]);
+    if (how.keep == Keep::as_cache && !ledger.retires() && !shares) {
       live.kept = held;
+      live.keeps = true;
       ledger.keep(held);
       evict();
     }
@@ -378,6 +396,12 @@ class AdmissionState {
     ++version;
   }
 
+  void resize(std::uint32_t pool, Blocks capacity) {
+    ledger.resize(pool, capacity);
+    evict();
+    ++version;
+  }
+
  private:
   void queue(std::uint32_t slot, LiveState state) {
     Live& live = table[slot];
@@ -395,7 +419,7 @@ class AdmissionState {
   void dequeue(std::uint32_t slot) {
     Live& live = table[slot];
     lanes.remove(table, slot);
-    if (ledger.pools() > 0 && live.kept[0] != Blocks{}) drop_kept(slot);
+    if (live.keeps) drop_kept(live);
     ClassAccount& of = *live.account;
     --of.queued_requests;
     of.queued_tokens -= live.cached();
@@ -434,11 +458,11 @@ class AdmissionState {
     peak.advance();
   }
 
-  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone.
+  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   bool grows_freely(Live const& live) const {
     constexpr bool simple = std::same_as<decltype(holds_of(policy)), holds::Most> && !SharesFairly<decltype(policy.order)>;
     return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-           live.request.request_class.index >= limits.class_limits.size();
+           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
   }
 
   void advance(Live& live, Tokens tokens) {
@@ -454,6 +478,9 @@ class AdmissionState {
     live.account->useful_tokens += computed - again;
   }
 
+  /// Of so many blocks of pool 0, those with tokens that were computed before a preemption.
+  Blocks filled(Live const& live, Blocks blocks) const { return min(blocks, footprint.most(0, live.sequences(live.done))); }
+
   /// Tokens held x steps, up to now.
   void count_steps(Live& live) {
     live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps - live.counted_at));
@@ -462,33 +489,37 @@ class AdmissionState {
 
   // ---- what is kept as cache ----
 
-  bool take(std::uint32_t slot, PoolBlocks const& blocks) {
-    if (!ledger.take(blocks, table[slot].request.request_class)) return false;
-    evict(slot);
+  bool take(Live const& live, PoolBlocks const& blocks) {
+    if (!ledger.take(blocks, live.request.request_class)) return false;
+    evict();
     return true;
   }
 
-  /// While blocks that were kept have been taken: whoever would start last loses all of its own.
-  void evict(std::uint32_t spared = no_slot) {
-    while (ledger.must_evict()) {
-      std::uint32_t last = no_slot;
-      for (auto const lane : lanes.active())
-        for (std::uint32_t slot = lanes.front(lane); slot != no_slot; slot = table[slot].next_slot)
-          if (table[slot].kept[0] != Blocks{} && slot != spared && (last == no_slot || waits_before(table[last], table[slot]))) last = slot;
-      if (last == no_slot) last = spared;
-      table[last].account->evicted_blocks += table[last].kept[0];
-      drop_kept(last);
-    }
+  /// Blocks that were kept have been taken: of whoever would start last, from the end.
+  void evict() {
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
+      while (ledger.taken_of_kept(pool) != Blocks{}) {
+        Live& live = table[last_to_keep(pool)];
+        PoolBlocks taken{};
+        taken[pool] = min(ledger.taken_of_kept(pool), live.kept[pool]);
+        live.done = found_without(live, taken);
+        live.kept[pool] -= taken[pool];
+        live.account->evicted_blocks += taken[0];
+        ledger.evict(taken);
+        if (live.done == Tokens{}) drop_kept(live);
+      }
   }
-  void drop_kept(std::uint32_t slot) {
-    ledger.evict(table[slot].kept);
-    table[slot].kept = {};
+  std::uint32_t last_to_keep(std::uint32_t pool) const {
+    std::uint32_t last = no_slot;
+    for (auto const lane : lanes.active())
+      for (std::uint32_t slot = lanes.front(lane); slot != no_slot; slot = table[slot].next_slot)
+        if (table[slot].kept[pool] != Blocks{} && (last == no_slot || waits_before(table[last], table[slot]))) last = slot;
+    return last;
   }
-
-  void forget_hits(std::uint32_t slot) {
-    if (!table[slot].found) return;
-    table[slot].found = false;
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) hits_[std::size_t{slot} * ledger.pools() + pool] = {};
+  void drop_kept(Live& live) {
+    ledger.evict(live.kept);
+    live.kept = {};
+    live.keeps = false;
   }
 
   // ---- tenants and adapters ----

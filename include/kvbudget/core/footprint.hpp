@@ -135,6 +135,13 @@ struct Footprint {
     return sum;
   }
 
+  /// Whether what a sequence has of `pool` is never out of use.
+  constexpr bool keeps_everything(std::uint32_t pool) const {
+    for (auto const& group : groups)
+      if (group.pool == pool && group.keeps != Keeps::everything) return false;
+    return true;
+  }
+
   /// One more than the highest pool a group names.
   constexpr std::uint32_t pools() const {
     std::uint32_t n = 0;

@@ -188,7 +188,8 @@ struct fmt::formatter<kvbudget::Verdict> : kvbudget::write::Plain {
     auto out = fmt::format_to(context.out(), "{} ({})", name_of(verdict.outcome), name_of(verdict.reason));
     if (verdict.field[0] != '\0') {
       out = fmt::format_to(out, ": {} is {}", verdict.field, grouped(verdict.needed.count));
-      return verdict.limit == kvbudget::Blocks{} ? out : fmt::format_to(out, ", limit {}", grouped(verdict.limit.count));
+      bool const says_limit = verdict.queued() || verdict.limit != kvbudget::Blocks{};  // of a step, none may be left
+      return says_limit ? fmt::format_to(out, ", limit {}", grouped(verdict.limit.count)) : out;
     }
     if (verdict.limit == kvbudget::Blocks{}) return out;
     bool const counts_tokens = verdict.block == kvbudget::Tokens{1};
