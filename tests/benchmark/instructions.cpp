@@ -1,5 +1,6 @@
 // kvbudget_instructions SCENARIO N runs a scenario's operation N times and does nothing else, for instructions.sh to count.
-// kvbudget_instructions --list names the scenarios, each with the instructions that an operation may take, or -.
+// kvbudget_instructions --list names the scenarios, each with the instructions that an operation may take, or -, and the scenario than whose
+// it may take so many more, or -.
 #include "scenarios.hpp"
 
 #include <charconv>
@@ -14,9 +15,9 @@ namespace {
 void list() {
   for_each_scenario([](auto const& scenario) {
     if (scenario.most_instructions == no_bound)
-      std::printf("%s -\n", scenario.name);
+      std::printf("%s - -\n", scenario.name);
     else
-      std::printf("%s %ju\n", scenario.name, std::uintmax_t{scenario.most_instructions});
+      std::printf("%s %ju %s\n", scenario.name, std::uintmax_t{scenario.most_instructions}, scenario.more_than);
   });
 }
 

@@ -95,12 +95,71 @@ struct GrowToken : Running {
   }
 };
 
+/// Steps of a scheduler, planned and committed. An operation is one decision: a thousand requests of four classes run on, or start, and some
+/// of 10,000 that wait are looked at.
+struct PlannedSteps {
+  static constexpr std::uint64_t classes = 4, decisions = 1'024;  // in each step
+
+  AdmissionController<> gate;
+  AdmissionController<>::StepPlan plan;
+
+  PlannedSteps(std::uint64_t max_running, Bypass bypass)
+      : gate{{.capacity = 10'000'000'000_blocks, .footprint = paged(16_tokens), .classes = classes, .max_live = 12'000, .max_running = max_running},
+             {.order = {.bypass = bypass}}} {}
+
+  void submit(std::uint64_t requests, Tokens shortest) {
+    for (std::uint64_t i = 0; i < requests; ++i)
+      expect(gate.submit({.prompt = shortest + Tokens{i}, .max_new = 100'000_tokens, .request_class = i % classes}).queued());
+  }
+  void step() {
+    gate.begin_step(gate.now() + 1);
+    gate.plan({}, plan);
+    expect(gate.commit(plan));
+  }
+};
+
+/// As many run as may, in order of arrival. In every step 64 are complete, and as many are submitted and start.
+struct PlanStep : PlannedSteps {
+  static constexpr std::uint64_t changing = 64;
+
+  PlanStep() : PlannedSteps{decisions - 1, {}} {
+    submit(decisions - 1 + 10'000, 1'000_tokens);
+    step();
+    step();
+  }
+  void operator()(std::uint64_t i) {
+    if (i % decisions != 0) return;
+    for (std::uint64_t first = 0; first < changing; ++first) expect(gate.finish(plan.grow[first].ticket()));
+    submit(changing, 1'000_tokens);
+    step();
+    expect(plan.grow.size() + changing + 1 == decisions && plan.admit.size() == changing && plan.wait.size() == 1);
+  }
+};
+
+/// None of those that wait fits beside those that run, and 16 of them are looked at in every step.
+struct PlanStepBypass : PlannedSteps {
+  static constexpr std::uint32_t scan = 16;
+
+  PlanStepBypass() : PlannedSteps{saturated_count, {.passes = 16, .scan = scan}} {
+    submit(decisions - scan, 1'000_tokens);
+    step();
+    submit(10'000, 159'999'800'000_tokens);
+  }
+  void operator()(std::uint64_t i) {
+    if (i % decisions != 0) return;
+    step();
+    expect(plan.grow.size() + scan == decisions && plan.wait.size() == scan && plan.wait.back().reason() == Reason::no_room);
+  }
+};
+
 inline constexpr std::uint64_t no_bound = 0;
 
+/// The bound is on what an operation takes; where another scenario is named, on what it takes more than that one's.
 template <class Work>
 struct Scenario {
   char const* name;
   std::uint64_t most_instructions{no_bound};
+  char const* more_than{"-"};
 };
 
 template <class Visit>
@@ -113,7 +172,9 @@ void for_each_scenario(Visit visit) {
 #endif
   visit(Scenario<SubmitAdmitRelease>{"submit_admit_release", 600});
   visit(Scenario<LookAtLease>{"look_at_lease"});
-  visit(Scenario<GrowToken>{"grow_token", 20});
+  visit(Scenario<GrowToken>{"grow_token", 20, "look_at_lease"});
+  visit(Scenario<PlanStep>{"plan_step", 1'500});
+  visit(Scenario<PlanStepBypass>{"plan_step_bypass", 1'500});
 }
 
 }  // namespace kvbudget::scenarios

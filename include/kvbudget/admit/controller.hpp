@@ -127,13 +127,15 @@ class AdmissionController {
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
     Planner<State> planner{state_, scratch_, {}};
-    bool const some = planner.admit_next();
-    planner.finish();
-    if (!some || !carry_out(scratch_)) {
+    typename Planner<State>::Considered next{};
+    bool const found = planner.find_next(next), started = found && start(next, false);
+    for (auto const& one : scratch_.wait)
+      if (found && one.ticket() != next.ticket()) state_.passed(one.ticket().slot, 1);
+    if (!started) {
       state_.end_pass();
       return {};
     }
-    Lease lease{*this, scratch_.admit.front().ticket(), state_.table[scratch_.admit.front().ticket().slot]};
+    Lease lease{*this, next.ticket(), state_.table[next.ticket().slot]};
     tell();
     return lease;
   }
@@ -154,7 +156,9 @@ class AdmissionController {
     Planner<State> planner{state_, asked_, {}};
     Live const& live = state_.table[ticket.slot];
     if (live.in_flight()) return planner.at_pool(Outcome::admitted, what_it_does(live), ticket.slot, 0, live.held[0]);
-    Verdict verdict = planner.consider(ticket.slot).verdict;
+    typename Planner<State>::Considered considered{};
+    planner.consider(ticket.slot, considered);
+    Verdict& verdict = considered.verdict;
     if (!verdict.admitted()) return verdict;
     verdict.outcome = Outcome::queued;
     verdict.reason = state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
@@ -166,12 +170,13 @@ class AdmissionController {
     cut(request);
     if (state_.yielding || screen(request).rejected()) return 0;
     Planner<State> planner{state_, asked_, {}};
-    Live const shape{.request = request};
+    Live const shape{request};
     std::uint64_t more = 0;
     for (; more < state_.table.free(); ++more) {
-      auto const considered = planner.consider(shape, no_slot);
+      typename Planner<State>::Considered considered{};
+      planner.consider(shape, no_slot, considered);
       if (!considered.verdict.admitted()) break;
-      planner.take(shape, considered);
+      planner.take(shape, no_slot, considered);
     }
     return more;
   }
@@ -307,7 +312,7 @@ class AdmissionController {
         return reject(Reason::class_queue_full, ".queued_tokens", (of.queued_tokens + request.prompt).count, limit.queued_tokens.count);
     }
     if (state_.table.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
-    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.footprint.most(0, whole(request)));
+    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, whole(request)));
   }
 
   static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
@@ -329,7 +334,7 @@ class AdmissionController {
     if constexpr (waits_for_ever<Policy>) return {.outcome = Outcome::queued};
     Sequences const all = whole(request);
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (Blocks const needed = state_.footprint.most(pool, all); needed > state_.ledger.capacity(pool))
+      if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
         return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
     auto const more_than = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
       return Verdict{.outcome = value > limit ? Outcome::rejected : Outcome::queued, .reason = reason, .needed = {value}, .limit = {limit}, .field = field};
@@ -422,14 +427,15 @@ class AdmissionController {
     if (in_room)
       state_.measure(slot);
     else
-      state_.hold(slot, one.blocks, one.reserved);
+      state_.hold(slot, one.reach);
     state_.step_tokens += one.tokens;
     if (step_by_step) state_.generate(slot);
     if (live.cached() != before) note(EventKind::grown, live.request, one.verdict, before, live.cached());
     return true;
   }
 
-  bool start(Planned const& one, bool step_by_step) {
+  template <class Start>
+  bool start(Start const& one, bool step_by_step) {
     std::uint32_t const slot = one.ticket().slot;
     if (!state_.start(slot, one, step_by_step)) return false;
     state_.step_tokens += one.tokens;
@@ -454,7 +460,25 @@ class AdmissionController {
 
   // ---- growth through a lease ----
 
-  Verdict grow(Ticket ticket, Tokens more) {
+  /// What there is nothing to decide about is done here; the numbers of a verdict that nobody looks at cost nothing.
+  Verdict grow(Live& live, Ticket ticket, Tokens more) {
+    Verdict const in_room{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
+    if constexpr (told) return grow_by_decision(ticket, more);
+    if (more < live.left) {
+      state_.grow_in_room(live, more);
+      return in_room;
+    }
+    bool const has_room = more == live.left;
+    Blocks const taken = state_.grow_undecided(live, more);
+    if (taken.saturated()) return grow_by_decision(ticket, more);
+    if (has_room) return in_room;
+    Verdict verdict = at_pool(Outcome::admitted, Reason::grown, 0, taken);
+    verdict.ticket = ticket;
+    verdict.free += taken;
+    return verdict;
+  }
+
+  Verdict grow_by_decision(Ticket ticket, Tokens more) {
     Live const& live = state_.table[ticket.slot];
     Tokens const max_new = live.request.max_new, allowed = max_new - live.grown(), step = min(more, allowed);
     if (step != Tokens{} && live.state != LiveState::running) return {.reason = what_it_does(live), .ticket = ticket};
@@ -528,16 +552,6 @@ class AdmissionController {
 
   void lease_moved_to(Lease& lease) { leases_[lease.ticket_.slot] = &lease; }
 
-  /// Growth that needs no look at anything else: only counts move.
-  bool grow_freely(Live& live, Tokens more) {
-    if (told || more > live.left || more == Tokens{}) return false;
-    live.left.count -= more.count;
-    if (live.left.count == 0) state_.count_next(live, State::at_end(live, live.length(), live.room));
-    live.account->active_tokens.count += more.count;
-    live.account->useful_tokens.count += more.count;
-    ++state_.version;
-    return true;
-  }
 
   void end_lease(std::uint32_t slot) {
     if (leases_[slot]) leases_[slot]->gate_ = nullptr;

@@ -17,7 +17,7 @@ constexpr bool waits_before(Live const& a, Live const& b) {
 
 class WaitingLanes {
  public:
-  WaitingLanes(std::uint32_t classes, std::uint32_t tenants) : tenants_{tenants}, lanes_(std::size_t{classes} * tenants), of_tenant_(tenants) {
+  WaitingLanes(std::uint32_t classes, std::uint32_t tenants) : tenants_{tenants}, lanes_(std::size_t{classes} * tenants) {
     active_.reserve(lanes_.size());
   }
 
@@ -29,7 +29,6 @@ class WaitingLanes {
   std::uint32_t front(std::uint32_t lane) const { return lanes_[lane].list.front(); }
   /// The lanes in which somebody waits, in no order.
   std::vector<std::uint32_t> const& active() const { return active_; }
-  std::uint32_t waiting_of(std::uint32_t tenant) const { return of_tenant_[tenant]; }
 
   /// Behind all that come before it. From the front where it was preempted, from the back else: that is where its place is near.
   void insert(LiveTable& table, std::uint32_t slot) {
@@ -45,7 +44,6 @@ class WaitingLanes {
     }
     list.insert_before(table, slot, next);
     ++size_;
-    ++of_tenant_[live.request.tenant];
   }
 
   void remove(LiveTable& table, std::uint32_t slot) {
@@ -53,7 +51,6 @@ class WaitingLanes {
     lanes_[lane].list.remove(table, slot);
     if (lanes_[lane].list.empty()) deactivate(lane);
     --size_;
-    --of_tenant_[table[slot].request.tenant];
   }
 
  private:
@@ -76,7 +73,6 @@ class WaitingLanes {
   std::uint32_t tenants_;
   std::vector<Lane> lanes_;
   std::vector<std::uint32_t> active_;
-  std::vector<std::uint32_t> of_tenant_;
   std::uint32_t size_{};
 };
 

@@ -39,8 +39,7 @@ class [[nodiscard]] Lease {
   /// (Reason::retiring): it holds what it held. On an ended lease, and on one that is arriving or held: nothing.
   Verdict grow(Tokens more) {
     if (!gate_) return {.reason = Reason::ended, .ticket = ticket_};
-    if (gate_->grow_freely(*live_, more)) return {.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket_};
-    return gate_->grow(ticket_, more);
+    return gate_->grow(*live_, ticket_, more);
   }
 
   /// The request is complete; its room is free at once. Again: nothing.

@@ -72,14 +72,14 @@ class Ledger {
  public:
   /// `make(pool)` gives the source of each pool.
   template <class Make>
-  Ledger(AdmissionLimits const& limits, Make make) : held_(std::size_t{limits.pools()} * limits.classes), retires_{limits.retires} {
-    pools_.reserve(limits.pools());
-    for (std::uint32_t i = 0; i < limits.pools(); ++i)
+  Ledger(AdmissionLimits const& limits, Make make) : count_{limits.pools()}, held_(std::size_t{count_} * limits.classes), retires_{limits.retires} {
+    pools_.reserve(count_);
+    for (std::uint32_t i = 0; i < count_; ++i)
       pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i)});
   }
   Ledger() = default;
 
-  std::uint32_t pools() const { return static_cast<std::uint32_t>(pools_.size()); }
+  std::uint32_t pools() const { return count_; }
   Blocks capacity(std::uint32_t pool) const { return pools_[pool].capacity; }
   Blocks headroom(std::uint32_t pool) const { return pools_[pool].headroom; }
   Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
@@ -112,11 +112,7 @@ class Ledger {
   /// Takes the blocks of every pool, or of none.
   bool take(PoolBlocks const& blocks, RequestClass request_class) {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      if (pools_[pool].source.take(blocks[pool])) continue;
-      while (pool-- > 0) pools_[pool].source.give(blocks[pool]);
-      return false;
-    }
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      if (!pools_[pool].source.take(blocks[pool])) return take_back(blocks, request_class, pool), false;
       pools_[pool].held += blocks[pool];
       held_[cell(pool, request_class)] += blocks[pool];
     }
@@ -125,12 +121,9 @@ class Ledger {
 
   /// Gives blocks back: free at once, or once retire() says that what ran at `now` is over.
   void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      pools_[pool].held -= blocks[pool];
-      held_[cell(pool, request_class)] -= blocks[pool];
-      if (!retires_) pools_[pool].source.give(blocks[pool]);
-    }
-    if (retires_) give_later(blocks, now);
+    if (!retires_) return take_back(blocks, request_class, pools());
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) release(blocks[pool], request_class, pool);
+    give_later(blocks, now);
   }
 
   /// What was given back up to `step` is free.
@@ -187,6 +180,18 @@ class Ledger {
     PoolBlocks blocks{};
   };
 
+  void release(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
+    pools_[pool].held -= blocks;
+    held_[cell(pool, request_class)] -= blocks;
+  }
+  /// Of the first `pools` pools.
+  void take_back(PoolBlocks const& blocks, RequestClass request_class, std::uint32_t pools) {
+    for (std::uint32_t pool = 0; pool < pools; ++pool) {
+      release(blocks[pool], request_class, pool);
+      pools_[pool].source.give(blocks[pool]);
+    }
+  }
+
   void give_later(PoolBlocks const& blocks, std::uint64_t now) {
     bool const opens = stages_used_ == 0 || (stages_[stages_used_ - 1].now != now && stages_used_ < std::size(stages_));
     if (opens) stages_[stages_used_++] = Stage{};
@@ -198,8 +203,9 @@ class Ledger {
     }
   }
 
-  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * pools_.size() + pool; }
+  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * count_ + pool; }
 
+  std::uint32_t count_{};
   std::vector<Pool> pools_;
   std::vector<Blocks> held_;  // of each class, pool by pool
   PoolBlocks kept_{};

@@ -11,15 +11,20 @@
 
 namespace kvbudget::inline v1 {
 
+/// What a request does in a step, and the room that it takes.
+struct Work {
+  Tokens tokens{};           // that the step computes of it, in one branch
+  PoolBlocks blocks{};       // of each pool: held after it has grown, or taken to start
+  Tokens reserved{};         // a start: the length it has room for
+  Tokens found{};            // a start: tokens found cached
+  Footprint::Reach reach{};  // how far it then gets
+};
+
 /// One decision of a plan. Its verdict says why, and holds the numbers and the pool it was made by.
-struct Planned {
+struct Planned : Work {
   Verdict verdict{};
   RequestClass request_class{};
   std::uint64_t tag{};
-  Tokens tokens{};            // that the step computes of it, in one branch
-  PoolBlocks blocks{};        // of each pool: held after it has grown, or taken to start
-  Tokens reserved{};          // a start: the length it has room for
-  Tokens found{};             // a start: tokens found cached
   RequestClass beneficiary{}; // one that is preempted: the class of whom it gives way for
   std::uint32_t passed_by{};  // one that waits: how many start in this plan although it was looked at before them
 
@@ -64,6 +69,12 @@ struct BasicStepPlan {
 
   /// What the planner works with. Of no use to anybody else; kept here so that a plan that is used again allocates nothing.
   struct Draft {
+    struct OfPool {
+      Blocks available{};
+      Blocks owed{};    // held beyond the capacity
+      Blocks coming{};  // free when the steps in flight retire
+      Blocks next_step{};
+    };
     struct Of {  // a request, as of `epoch`
       std::uint64_t epoch{};
       std::uint64_t look{};  // when it was last looked at in vain
@@ -91,6 +102,7 @@ struct BasicStepPlan {
     };
     std::uint64_t epoch{};
     std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start where somebody waits
+    OfPool pools[max_pools]{};
     std::vector<Of> requests;
     std::vector<OfClass> classes;
     std::vector<OfLane> lanes;

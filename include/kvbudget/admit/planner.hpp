@@ -35,10 +35,11 @@ class Planner {
     running_ = state.running.size();
     sequences_ = state.sequences;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      available_[pool] = plan.available[pool] = state.ledger.available(pool);
-      owed_[pool] = state.ledger.overcommitted(pool);
-      coming_[pool] = state.ledger.retiring(pool);
-      next_step_[pool] = state.next_step[pool];
+      plan.available[pool] = state.ledger.available(pool);
+      of_pool(pool) = {.available = plan.available[pool],
+                       .owed = state.ledger.overcommitted(pool),
+                       .coming = state.ledger.retiring(pool),
+                       .next_step = state.next_step[pool]};
     }
   }
 
@@ -55,7 +56,7 @@ class Planner {
   Plan& plan() { return plan_; }
   std::uint32_t pools() const { return state_.ledger.pools(); }
   /// Blocks of a pool that the plan has left.
-  Blocks available(std::uint32_t pool = 0) const { return available_[pool]; }
+  Blocks available(std::uint32_t pool = 0) const { return of_pool(pool).available; }
   /// Requests that run, as planned so far.
   std::uint32_t running() const { return running_; }
   /// Tokens that the step may still compute.
@@ -85,7 +86,9 @@ class Planner {
     one.tokens = step;
     one.reserved = length;
     one.blocks = live.held;
+    one.reach = {live.room, live.tokens_held};
     if (!in_room(live, length)) {
+      one.reach = state_.reach(live, length);
       one.blocks = state_.held_at(live, length, step);
       PoolBlocks more{};
       for (std::uint32_t pool = 0; pool < pools(); ++pool) more[pool] = one.blocks[pool] - live.held[pool];
@@ -94,7 +97,7 @@ class Planner {
       if (!make_room(slot, more, generated * live.request.branches)) return false;
       if (short_of(more, {}) != no_slot) return wait_for_retirement(one);
       for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-        available_[pool] -= more[pool];
+        of_pool(pool).available -= more[pool];
         free(pool, live.held[pool] - one.blocks[pool]);
       }
     } else if (over_ceiling(live, generated * live.request.branches, {}) && !make_room(slot, {}, generated * live.request.branches)) {
@@ -112,65 +115,60 @@ class Planner {
 
   // ---- starting ----
 
+  /// A waiting request that was looked at: whether it fits now, and what it takes where it does. The verdict has the pool that binds, or else the first.
+  struct Considered : Work {
+    Verdict verdict{};
+    PoolBlocks must_be_free{};
+
+    Ticket ticket() const { return verdict.ticket; }
+  };
+
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
+    Considered next{};
+    if (!find_next(next)) return false;
+    admit(next.ticket().slot, next);
+    return true;
+  }
+
+  /// Who starts next, and nothing is planned of it; false when nobody may.
+  bool find_next(Considered& next) {
     if (preempts()) return false;
     if (!plan_.wait.empty()) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
-      Considered const considered = consider(slot);
-      if (considered.verdict.admitted()) {
-        admit(slot, considered);
-        return true;
-      }
-      let_wait(slot, considered.verdict);
-      if (considered.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
-      if (!goes_on_past(slot, considered.verdict.reason)) break;
+      consider(slot, next);
+      if (next.verdict.admitted()) return true;
+      let_wait(slot, next.verdict);
+      if (next.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
+      if (!goes_on_past(slot, next.verdict.reason)) break;
     }
-    return admit_alone();
+    return running_ == 0 && behind_floor_ != no_slot && fits_alone(behind_floor_, next);
   }
 
-  struct Considered {
-    Verdict verdict{};
-    PoolBlocks must_be_free{};
-    PoolBlocks take{};
-    PoolBlocks shared{};  // of active hits
-    Tokens reserved{};
-    Tokens found{};
-    Tokens tokens{};  // that the first step computes
-  };
-
-  /// Whether a waiting request fits now; the pool that binds, or else the first.
-  Considered consider(std::uint32_t slot) { return consider(state_.table[slot], slot); }
-  Considered consider(Live const& live, std::uint32_t slot) {
-    Considered result = needed_for(live, slot);
-    result.verdict = judge(live, slot, result);
-    return result;
+  void consider(std::uint32_t slot, Considered& as) { consider(state_.table[slot], slot, as); }
+  void consider(Live const& live, std::uint32_t slot, Considered& as) {
+    need(live, slot, as);
+    as.verdict = judge(live, slot, as);
+    if (as.verdict.admitted()) as.reach = state_.reach(live.sequences(as.reserved));
   }
-  Considered needed_for(Live const& live, std::uint32_t slot) {
-    Considered result{};
-    result.found = found(live, slot);
-    Tokens const at_once = min(min(chunk_, tokens_), live.length() - result.found);
-    result.tokens = at_once;
-    Tokens const asked = reserved_for(live, result.found, at_once);
-    result.reserved = takes_by_chunks() ? result.found + at_once : asked;
+  void need(Live const& live, std::uint32_t slot, Considered& as) {
+    as.found = found(live, slot);
+    as.tokens = min(min(chunk_, tokens_), live.length() - as.found);
+    Tokens const asked = reserved_for(live, as.found, as.tokens);
+    as.reserved = takes_by_chunks() ? as.found + as.tokens : asked;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      if (live.found) result.shared[pool] = state_.usable_hits(slot, pool).active;
-      Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, result, pool) : whole;
-      result.must_be_free[pool] = max(whole, first) - result.shared[pool];
-      result.take[pool] = first - result.shared[pool];
+      Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, as, pool) : whole, shared = shared_by(live, slot, pool);
+      as.must_be_free[pool] = max(whole, first) - shared;
+      as.blocks[pool] = first - shared;
     }
-    return result;
   }
 
   /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
-  bool admit_alone() {
-    if (running_ != 0 || behind_floor_ == no_slot) return false;
+  bool fits_alone(std::uint32_t slot, Considered& as) {
     floors_hold_ = false;
-    Considered const considered = consider(behind_floor_);
+    consider(slot, as);
     floors_hold_ = true;
-    if (!considered.verdict.admitted()) return false;
-    admit(behind_floor_, considered);
-    return true;
+    return as.verdict.admitted();
   }
 
   /// It was looked at in vain.
@@ -178,41 +176,32 @@ class Planner {
     auto& its = mark(slot);
     its.look = plan_.draft.look;
     if (its.wait != 0) return;
-    plan_.wait.push_back(planned(slot, verdict.reason));
-    plan_.wait.back().verdict = verdict;
+    plan_.wait.push_back(planned(state_.table[slot], {}, verdict));
     its.wait = static_cast<std::uint32_t>(plan_.wait.size());
   }
 
   /// Puts the start of a waiting request into the plan.
   void admit(std::uint32_t slot, Considered const& as) {
     Live const& live = state_.table[slot];
-    Planned one = planned(slot, as.verdict.reason);
-    one.verdict = as.verdict;
-    one.tokens = as.tokens;
-    one.blocks = as.take;
-    one.reserved = as.reserved;
-    one.found = as.found;
-    take(live, as);
+    plan_.admit.push_back(planned(live, as, as.verdict));
+    take(live, slot, as);
     auto& its = mark(slot);
     its.started = true;
     if (its.wait != 0) plan_.wait[its.wait - 1].verdict.outcome = Outcome::admitted;  // finish() drops it
     for (auto& waits : plan_.wait) waits.passed_by += mark(waits.ticket().slot).look == plan_.draft.look;
     step_over(slot);
-    plan_.admit.push_back(one);
   }
 
   /// What the start of `live` takes, off what is left.
-  void take(Live const& live, Considered const& as) {
-    Tokens const room = state_.footprint.room(live.sequences(as.reserved).length);
-    PoolBlocks next{};
-    if (State::at_end(live, live.length(), room)) {
-      PoolBlocks held = as.take;
-      for (std::uint32_t pool = 0; live.found && pool < pools(); ++pool) held[pool] += as.shared[pool];
-      next = state_.beyond(live, room, held);
-    }
+  void take(Live const& live, std::uint32_t slot, Considered const& as) {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      available_[pool] -= as.take[pool];
-      if (!live.request.arrives) next_step_[pool] += next[pool];
+      of_pool(pool).available -= as.blocks[pool];
+    }
+    if (State::at_end(live, live.length(), as.reach.room) && !live.request.arrives) {
+      PoolBlocks held = as.blocks;
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) held[pool] += shared_by(live, slot, pool);
+      PoolBlocks const next = state_.next_beyond(live, as.reach.room, held);
+      for (std::uint32_t pool = 0; pool < pools(); ++pool) of_pool(pool).next_step += next[pool];
     }
     tokens_ -= as.tokens;
     ++running_;
@@ -223,7 +212,7 @@ class Planner {
     of.to_compute += live.length() - as.found;
     ++of.started;
     if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
-    of.held += as.take[0];
+    of.held += as.blocks[0];
     if (!loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
     serve(live.request.tenant, live.length() - as.found, false);
   }
@@ -235,7 +224,7 @@ class Planner {
   }
 
   Blocks headroom(std::uint32_t pool) const {
-    return state_.policy.headroom({state_.ledger.headroom(pool), state_.ledger.capacity(pool), running_, next_step_[pool]});
+    return state_.policy.headroom({state_.ledger.headroom(pool), state_.ledger.capacity(pool), running_, of_pool(pool).next_step});
   }
 
   /// One after the other, all that wait, in their order; no_slot after the last.
@@ -249,7 +238,9 @@ class Planner {
   bool behind_another(std::uint32_t slot) {
     std::uint32_t ahead = next_waiting();
     for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
-      Reason const reason = consider(ahead).verdict.reason;
+      Considered considered{};
+      consider(ahead, considered);
+      Reason const reason = considered.verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
         step_over(ahead);
       else if (!goes_on_past(ahead, reason))
@@ -266,7 +257,7 @@ class Planner {
             .pool_name = state_.ledger.name(pool),
             .block = state_.ledger.block(pool),
             .needed = needed,
-            .free = available_[pool],
+            .free = of_pool(pool).available,
             .limit = state_.ledger.capacity(pool)};
   }
 
@@ -277,12 +268,11 @@ class Planner {
   static constexpr bool needs_part() {
     return requires(State const& s) { s.policy.need.may_be_part; };
   }
-  static constexpr bool holds_exactly() { return !std::same_as<decltype(holds_of(std::declval<State const&>().policy)), holds::Most>; }
-
-  bool in_room(Live const& live, Tokens length) const { return !holds_exactly() && live.sequences(length).length <= live.room; }
+  bool in_room(Live const& live, Tokens length) const { return State::holds_most && live.sequences(length).length <= live.room; }
 
   // ---- what the plan has changed ----
 
+  typename Plan::Draft::OfPool& of_pool(std::uint32_t pool) const { return plan_.draft.pools[pool]; }
   typename Plan::Draft::Of& mark(std::uint32_t slot) {
     auto& of = plan_.draft.requests[slot];
     if (of.epoch != plan_.draft.epoch) of = {.epoch = plan_.draft.epoch};
@@ -339,9 +329,9 @@ class Planner {
 
   /// Blocks given back: they pay what is overcommitted first, and are free at once or when the steps in flight retire.
   void free(std::uint32_t pool, Blocks blocks) {
-    Blocks const paid = min(owed_[pool], blocks);
-    owed_[pool] -= paid;
-    (state_.ledger.retires() ? coming_ : available_)[pool] += blocks - paid;
+    Blocks const paid = min(of_pool(pool).owed, blocks);
+    of_pool(pool).owed -= paid;
+    (state_.ledger.retires() ? of_pool(pool).coming : of_pool(pool).available) += blocks - paid;
   }
 
   /// What its next token takes changes from what it was before the plan, or after the growth it plans, to `next`.
@@ -351,33 +341,30 @@ class Planner {
     if (!grown && !live.next_counted && next == PoolBlocks{}) return;
     PoolBlocks const before = grown ? next_after(live, *grown) : live.next_counted ? live.next : PoolBlocks{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      next_step_[pool] += next[pool];
-      next_step_[pool] -= before[pool];
+      of_pool(pool).next_step += next[pool];
+      of_pool(pool).next_step -= before[pool];
     }
   }
   PoolBlocks next_after(Live const& live, Planned const& grown) const {
-    Tokens const room = state_.room_at(live, grown.reserved);
-    return State::at_end(live, max(live.length(), grown.reserved), room) ? state_.beyond(live, room, grown.blocks) : PoolBlocks{};
+    return State::at_end(live, max(live.length(), grown.reserved), grown.reach.room) ? state_.next_beyond(live, grown.reach.room, grown.blocks) : PoolBlocks{};
   }
 
   Planned planned(std::uint32_t slot, Reason reason) const {
-    Request const& request = state_.table[slot].request;
-    return {.verdict = {.outcome = Outcome::admitted, .reason = reason, .ticket = state_.table.ticket(slot)},
-            .request_class = request.request_class,
-            .tag = request.tag};
+    return planned(state_.table[slot], {}, {.outcome = Outcome::admitted, .reason = reason, .ticket = state_.table.ticket(slot)});
   }
+  static Planned planned(Live const& live, Work const& work, Verdict const& verdict) { return {work, verdict, live.request.request_class, live.request.tag}; }
 
   // ---- who gives way ----
 
   /// The first pool that has fewer than `more` blocks even with `freed` ones; no_slot when all have enough.
   std::uint32_t short_of(PoolBlocks const& more, PoolBlocks const& freed) const {
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      if (more[pool] > available_[pool] + (freed[pool] - owed_[pool])) return pool;
+      if (more[pool] > of_pool(pool).available + (freed[pool] - of_pool(pool).owed)) return pool;
     return no_slot;
   }
   std::uint32_t short_in_the_end(PoolBlocks const& more, PoolBlocks const& freed) const {
     PoolBlocks all = freed;
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) all[pool] += coming_[pool];
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) all[pool] += of_pool(pool).coming;
     return short_of(more, all);
   }
 
@@ -574,6 +561,7 @@ class Planner {
     Hits const hits = state_.usable_hits(slot, 0);
     return state_.ledger.block(0) * (hits.active + hits.idle + hits.host).count;
   }
+  Blocks shared_by(Live const& live, std::uint32_t slot, std::uint32_t pool) const { return live.found ? state_.usable_hits(slot, pool).active : Blocks{}; }
   /// Of the blocks that it left as cache, those that the plan has taken: what is available goes first to those that start before it.
   PoolBlocks taken_of_kept(Live const& live) const {
     PoolBlocks taken{};
@@ -583,7 +571,7 @@ class Planner {
         if (waits_before(live, other)) break;
         for (std::uint32_t pool = 0; pool < pools() && !is_started(slot); ++pool) taken[pool] += other.kept[pool];
       }
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) taken[pool] = min(taken[pool] - available_[pool], live.kept[pool]);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) taken[pool] = min(taken[pool] - of_pool(pool).available, live.kept[pool]);
     return taken;
   }
 
@@ -599,10 +587,10 @@ class Planner {
     if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length)); })
       return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length));
     else
-      return state_.footprint.most(pool, live.sequences(length));
+      return state_.most(pool, live.sequences(length));
   }
   Blocks held_first(Live const& live, Considered const& as, std::uint32_t pool) const {
-    return holds_of(state_.policy)(state_.footprint, pool, live.sequences(as.reserved), as.tokens);
+    return state_.held(pool, live.sequences(as.reserved), as.tokens);
   }
 
   Verdict judge(Live const& live, std::uint32_t slot, Considered const& as) {
@@ -629,15 +617,15 @@ class Planner {
     Blocks beside{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       Blocks const left = headroom(pool), floors = pool == 0 ? missing_floors(live.request.request_class) : Blocks{};
-      if (needed[pool] > available_[pool]) return say(Reason::no_room, pool, left);
-      if (needed[pool] + left > available_[pool]) return say(Reason::headroom, pool, left);
+      if (needed[pool] > of_pool(pool).available) return say(Reason::no_room, pool, left);
+      if (needed[pool] + left > of_pool(pool).available) return say(Reason::headroom, pool, left);
       if (peak[pool] + (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool)) > state_.ledger.capacity(pool)) {
         Verdict verdict = say(Reason::future_peak, pool, left);
         verdict.needed = peak[pool];
         verdict.free = state_.ledger.capacity(pool);
         return verdict;
       }
-      if (needed[pool] + left + floors > available_[pool]) return say(Reason::class_floor, pool, left + floors);
+      if (needed[pool] + left + floors > of_pool(pool).available) return say(Reason::class_floor, pool, left + floors);
       if (pool == 0) beside = left;
     }
     Verdict verdict = say(running_ == 0 ? Reason::fits_alone : Reason::fits, 0, beside);
@@ -688,8 +676,11 @@ class Planner {
     for (auto const lane : state_.lanes.active()) {
       if (state_.lanes.class_of(lane) != index) continue;
       for (std::uint32_t slot = first_not_started(state_.lanes.front(lane)); slot != no_slot && needed < most;
-           slot = first_not_started(state_.table[slot].next_slot))
-        needed += needed_for(state_.table[slot], slot).must_be_free[0];
+           slot = first_not_started(state_.table[slot].next_slot)) {
+        Considered as{};
+        need(state_.table[slot], slot, as);
+        needed += as.must_be_free[0];
+      }
     }
     return min(needed, most);
   }
@@ -729,10 +720,6 @@ class Planner {
 
   State const& state_;
   Plan& plan_;
-  PoolBlocks available_{};
-  PoolBlocks owed_{};       // held beyond the capacity
-  PoolBlocks coming_{};     // free when the steps in flight retire
-  PoolBlocks next_step_{};
   std::uint64_t sequences_{};
   Tokens tokens_;           // that the step may still compute
   Tokens chunk_;            // and of one request

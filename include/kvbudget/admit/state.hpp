@@ -47,6 +47,7 @@ class AdmissionState {
   using Memory = typename MemoryOf<Policy>::type;
   using Plan = BasicStepPlan<Memory>;
   static constexpr bool looks_ahead_ = looks_ahead<Policy>;
+  static constexpr bool holds_most = std::same_as<decltype(holds_of(std::declval<Policy const&>())), holds::Most>;
 
   struct AdapterUse {
     std::uint64_t adapter;
@@ -62,10 +63,11 @@ class AdmissionState {
         table{good ? of.max_live : 0},
         lanes{good ? of.classes : 0, good ? of.tenants : 0},
         accounts((good ? of.classes : 0) + std::size_t{1}),
+        paged_by_{footprint.paged_by()},
         classes_{static_cast<std::uint32_t>(accounts.size()) - 1},
         fresh_(accounts.size()),
         served_(good ? of.tenants : 0),
-        running_of_tenant_(served_.size()),
+        live_of_tenant_(served_.size()),
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
@@ -102,26 +104,43 @@ class AdmissionState {
   WaitingView waiting_view(Live const& live, Tokens at_once) const {
     return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
   }
+  /// As the footprint says; of most footprints it is one division.
+  Blocks most(std::uint32_t pool, Sequences const& of) const {
+    if (paged_by_ == Tokens{} || of.branches != 1) return footprint.most(pool, of);
+    return pool == 0 ? blocks_for(of.length, paged_by_) : Blocks{};
+  }
+  Footprint::Reach reach(Sequences const& of) const {
+    if (paged_by_ == Tokens{} || of.branches != 1) return footprint.reach(of);
+    Tokens const end = round_up(of.length, paged_by_);
+    return {.room = end, .tokens_held = end};
+  }
+  Footprint::Reach reach(Live const& live, Tokens length) const { return reach(live.sequences(max(length, live.reserved))); }
+
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
   PoolBlocks held_at(Live const& live, Tokens length, Tokens step) const {
     PoolBlocks blocks{};
-    auto const holds = holds_of(policy);
     Sequences const of = live.sequences(max(length, live.reserved));
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) blocks[pool] = holds(footprint, pool, of, step) - live.shared[pool];
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) blocks[pool] = held(pool, of, step) - live.shared[pool];
     return blocks;
   }
-
-  /// The length up to which one that has room for `length` needs no other block.
-  Tokens room_at(Live const& live, Tokens length) const { return footprint.room(live.sequences(max(length, live.reserved)).length); }
+  /// What `length` tokens, of which a step computes the last, take beyond `held` blocks.
+  PoolBlocks beyond(Live const& live, Tokens length, PoolBlocks const& held) const {
+    PoolBlocks more = held_at(live, length, Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) more[pool] -= held[pool];
+    return more;
+  }
+  Blocks held(std::uint32_t pool, Sequences const& of, Tokens step) const {
+    if constexpr (holds_most)
+      return most(pool, of);
+    else
+      return holds_of(policy)(footprint, pool, of, step);
+  }
 
   /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
-  PoolBlocks beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
+  PoolBlocks next_beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
     Tokens const full = room - live.request.ahead();
-    if (full >= live.longest()) return {};
-    PoolBlocks next = held_at(live, full + Tokens{1}, Tokens{1});
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next[pool] -= held[pool];
-    return next;
+    return full < live.longest() ? beyond(live, full + Tokens{1}, held) : PoolBlocks{};
   }
   /// Whether the next token is the one after those that there is room for.
   static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
@@ -162,6 +181,7 @@ class AdmissionState {
     live.arrival = ++arrivals_;
     live.arrived = now;
     if constexpr (SharesFairly<decltype(policy.order)>) lift(request.tenant);
+    ++live_of_tenant_[request.tenant];
     queue(slot, LiveState::waiting);
     return slot;
   }
@@ -178,7 +198,7 @@ class AdmissionState {
     ClassAccount& of = *table[slot].account;
     dequeue(slot);
     ++of.rejected[static_cast<std::size_t>(reason)];
-    table.release(slot);
+    forget(slot);
   }
 
   void passed(std::uint32_t slot, std::uint32_t times) {
@@ -212,7 +232,7 @@ class AdmissionState {
   // ---- starting and growing ----
 
   /// False when the source gives less than it said it had; the request stays queued.
-  bool start(std::uint32_t slot, Planned const& as, bool step_by_step) {
+  bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
     if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
@@ -228,7 +248,6 @@ class AdmissionState {
       for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.shared[pool] = usable_hits(slot, pool).active;
     sequences += live.request.branches;
     if (limits.adapters != 0) use(live.request.adapter);
-    ++running_of_tenant_[live.request.tenant];
 
     ClassAccount& of = *live.account;
     ++of.admitted;
@@ -237,14 +256,15 @@ class AdmissionState {
     if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
     if (!again) of.found_tokens += as.found;
     serve(live.request.tenant, live.length() - as.found, false);
-    live.lost -= live.cached_at(as.found);
+    if (again) live.lost -= live.cached_at(as.found);
     account_for(live, as.found, step_by_step ? as.found + as.tokens : live.length());
     live.done = as.found;
     if (step_by_step) {
       of.to_compute += live.length() - live.done;
       advance(live, as.tokens);
     }
-    hold(live, as.blocks, as.reserved);
+    live.held = as.blocks;
+    hold(live, as.reach);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -253,7 +273,8 @@ class AdmissionState {
   void grow(std::uint32_t slot, Tokens step) {
     Live& live = table[slot];
     Tokens const before = live.cached();
-    live.ends += step;
+    live.ends = live.grown() + step;
+    live.left = {};
     if (live.step_by_step) {
       live.done += step;
       live.pending -= step;
@@ -263,6 +284,23 @@ class AdmissionState {
     of.useful_tokens += live.cached() - before;
     serve(live.request.tenant, step * live.request.branches, true);
     ++version;
+  }
+
+  /// The same of one that grows freely, into room that it has: only counts move.
+  void grow_in_room(Live& live, Tokens step) {
+    live.left.count -= step.count;
+    live.account->active_tokens.count += step.count;
+    live.account->useful_tokens.count += step.count;
+    ++version;
+  }
+
+  /// The same where there is nothing to decide: to the end of its room, or beyond it, into blocks that are there for the taking. How many of
+  /// pool 0 it took; the maximum, and nothing has changed, where somebody may have to give way.
+  [[gnu::noinline]] Blocks grow_undecided(Live& live, Tokens step) {
+    if (step > live.left) return grow_beyond_room(live, step);
+    grow_in_room(live, step);
+    if (step != Tokens{} && live.left == Tokens{}) count_next(live, at_end(live, live.length(), live.room));
+    return {};
   }
 
   /// A step by step request computes `tokens` of what it knows.
@@ -300,29 +338,33 @@ class AdmissionState {
     return taken;
   }
 
-  /// Notes what a request in flight holds now, and that it reaches to `length` tokens.
-  void hold(std::uint32_t slot, PoolBlocks const& blocks, Tokens length) { hold(table[slot], blocks, length); }
-  void hold(Live& live, PoolBlocks const& blocks, Tokens length) {
-    Sequences const reach = live.sequences(max(length, live.reserved));
+  /// Notes how far what a request in flight holds now reaches.
+  void hold(std::uint32_t slot, Footprint::Reach const& reach) { hold(table[slot], reach); }
+  void hold(Live& live, Footprint::Reach const& reach) {
     count_next(live, false);
-    live.held = blocks;
-    live.room = footprint.room(reach.length);
+    live.room = reach.room;
     count_steps(live);
-    Tokens const tokens_held = footprint.tokens_held(reach);
-    if (tokens_held < live.tokens_held) live.account->mark_peaks();
+    if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
     live.account->tokens_held -= live.tokens_held;
-    live.tokens_held = tokens_held;
-    live.account->tokens_held += tokens_held;
+    live.tokens_held = reach.tokens_held;
+    live.account->tokens_held += live.tokens_held;
     measure(live);
+  }
+
+  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
+  bool grows_freely(Live const& live) const {
+    constexpr bool simple = holds_most && !SharesFairly<decltype(policy.order)>;
+    return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
+           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
   }
 
   /// How far growth needs no look at anything else, and whether its next token already takes blocks.
   void measure(std::uint32_t slot) { measure(table[slot]); }
   void measure(Live& live) {
     Tokens const grown = live.grown();
-    live.left = grows_freely(live) ? min(live.room - live.request.ahead() - live.length(), live.request.max_new - grown) : Tokens{};
-    live.ends = grown + live.left;
-    count_next(live, live.state == LiveState::running && at_end(live, live.length(), live.room));
+    live.ends = grows_freely(live) ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
+    live.left = {live.ends.count - grown.count};
+    count_next(live, live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room));
     ++version;
   }
 
@@ -330,7 +372,7 @@ class AdmissionState {
   void count_next(Live& live, bool counted) {
     if (live.next_counted == counted) return;
     live.next_counted = counted;
-    if (counted) live.next = beyond(live, live.room, live.held);
+    if (counted) live.next = next_beyond(live, live.room, live.held);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
       if (counted)
         next_step[pool] += live.next[pool];
@@ -388,7 +430,7 @@ class AdmissionState {
       stop(slot);
     else
       dequeue(slot);
-    table.release(slot);
+    forget(slot);
   }
 
   void retire(std::uint64_t step) {
@@ -403,6 +445,19 @@ class AdmissionState {
   }
 
  private:
+  Blocks grow_beyond_room(Live& live, Tokens step) {
+    if (!grows_freely(live) || step > live.longest() - live.length()) return Blocks::max();
+    PoolBlocks const more = live.next_counted && step == Tokens{1} ? live.next : beyond(live, live.length() + step, live.held);
+    if (!take(live, more)) return Blocks::max();
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] += more[pool];
+    live.ends = live.grown() + step;
+    live.left = {};
+    live.account->active_tokens += step;
+    live.account->useful_tokens += step;
+    hold(live, reach(live, live.length()));
+    return more[0];
+  }
+
   void queue(std::uint32_t slot, LiveState state) {
     Live& live = table[slot];
     live.state = state;
@@ -429,6 +484,11 @@ class AdmissionState {
     if (!live.has_waited) --fresh_[live.request.request_class.index];
   }
 
+  void forget(std::uint32_t slot) {
+    --live_of_tenant_[table[slot].request.tenant];
+    table.release(slot);
+  }
+
   void stop(std::uint32_t slot) {
     Live& live = table[slot];
     ledger.give(live.held, live.request.request_class, now);
@@ -436,7 +496,6 @@ class AdmissionState {
     if constexpr (looks_ahead<Policy>) peak.remove(slot);
     sequences -= live.request.branches;
     if (limits.adapters != 0) stop_using(live.request.adapter);
-    --running_of_tenant_[live.request.tenant];
     ClassAccount& of = *live.account;
     of.mark_peaks();
     --of.active_requests;
@@ -458,13 +517,6 @@ class AdmissionState {
     peak.advance();
   }
 
-  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
-  bool grows_freely(Live const& live) const {
-    constexpr bool simple = std::same_as<decltype(holds_of(policy)), holds::Most> && !SharesFairly<decltype(policy.order)>;
-    return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
-  }
-
   void advance(Live& live, Tokens tokens) {
     live.done += tokens;
     live.account->to_compute -= tokens;
@@ -473,9 +525,10 @@ class AdmissionState {
   /// Tokens computed from one length to another: those that were lost before are computed again.
   void account_for(Live& live, Tokens from, Tokens to) {
     Tokens const computed = live.cached_at(to) - live.cached_at(from), again = min(computed, live.lost);
+    live.account->useful_tokens += computed - again;
+    if (again == Tokens{}) return;
     live.lost -= again;
     live.account->recomputed_tokens += again;
-    live.account->useful_tokens += computed - again;
   }
 
   /// Of so many blocks of pool 0, those with tokens that were computed before a preemption.
@@ -483,6 +536,7 @@ class AdmissionState {
 
   /// Tokens held x steps, up to now.
   void count_steps(Live& live) {
+    if (live.counted_at == steps) return;
     live.token_steps = saturating_add(live.token_steps, saturating_multiply(live.tokens_held.count, steps - live.counted_at));
     live.counted_at = steps;
   }
@@ -491,7 +545,7 @@ class AdmissionState {
 
   bool take(Live const& live, PoolBlocks const& blocks) {
     if (!ledger.take(blocks, live.request.request_class)) return false;
-    evict();
+    if (preemption_of(policy).keep == Keep::as_cache) evict();
     return true;
   }
 
@@ -531,11 +585,10 @@ class AdmissionState {
 
   /// A tenant that has nothing here does not save up: it starts with the least served of those that have.
   void lift(std::uint32_t tenant) {
-    auto const here = [&](std::uint32_t t) { return lanes.waiting_of(t) + running_of_tenant_[t] > 0; };
-    if (here(tenant)) return;
+    if (live_of_tenant_[tenant] > 0) return;
     std::uint64_t least = saturated_count;
     for (std::uint32_t t = 0; t < served_.size(); ++t)
-      if (here(t) && served_[t] < least) least = served_[t];
+      if (live_of_tenant_[t] > 0 && served_[t] < least) least = served_[t];
     if (least != saturated_count && least > served_[tenant]) served_[tenant] = least;
   }
 
@@ -554,10 +607,11 @@ class AdmissionState {
     }
   }
 
+  Tokens paged_by_;
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::vector<std::uint64_t> served_;
-  std::vector<std::uint64_t> running_of_tenant_;
+  std::vector<std::uint32_t> live_of_tenant_;
   std::vector<Hits> hits_;
   std::vector<OutputLengths> outputs_;  // of each class, where the need learns from them
   std::uint64_t passes_{};  // admission passes that have ended

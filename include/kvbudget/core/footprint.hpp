@@ -61,6 +61,8 @@ struct CacheGroup {
     return Tokens::max();
   }
 
+  constexpr bool bounded() const { return (bound.tokens.count | bound.blocks.count | bound.beside.count) != 0; }
+
  private:
   /// How many of the first `computed` tokens no later step reads.
   constexpr Tokens dropped(Tokens computed) const {
@@ -68,7 +70,6 @@ struct CacheGroup {
     if (keeps == Keeps::chunk) return round_down(computed, span);
     return {};
   }
-  constexpr bool bounded() const { return (bound.tokens.count | bound.blocks.count | bound.beside.count) != 0; }
   /// A chunk that does not start on a block boundary keeps up to a block less one token that it does not need.
   constexpr Tokens misalignment() const { return block.count != 0 && span.count % block.count == 0 ? Tokens{} : block - Tokens{1}; }
 };
@@ -104,27 +105,27 @@ struct Footprint {
 
   /// The most blocks of `pool` that all of a request's sequences hold. Branches share what keeps every token; windows and
   /// states they keep each for itself.
-  constexpr Blocks most(std::uint32_t pool, Sequences const& of) const {
+  [[gnu::noinline]] constexpr Blocks most(std::uint32_t pool, Sequences const& of) const {
     Blocks sum{};
     for (auto const& group : groups)
       if (group.pool == pool) sum += most(group, of);
     return sum;
   }
 
-  /// The tokens that there is room for in the first group that keeps tokens: whole blocks of all sequences. None in a
-  /// footprint of states alone.
-  constexpr Tokens tokens_held(Sequences const& of) const {
-    for (auto const& group : groups)
-      if (group.keeps != Keeps::fixed) return group.block * (most(group, of).count / group.blocks_per_entry);
-    return {};
-  }
-
-  /// The length up to which nothing more is needed than at `length` tokens: the nearest end of a block.
-  constexpr Tokens room(Tokens length) const {
-    Tokens end = Tokens::max();
-    for (auto const& group : groups)
-      if (group.keeps != Keeps::fixed) end = min(end, round_up(length, group.block));
-    return end;
+  /// How far sequences get before they need more: the nearest end of a block, as a length; and the tokens that there is room for in
+  /// the first group that keeps tokens: whole blocks of all sequences. None in a footprint of states alone.
+  struct Reach {
+    Tokens room{Tokens::max()};
+    Tokens tokens_held{};
+  };
+  [[gnu::noinline]] constexpr Reach reach(Sequences const& of) const {
+    Reach reach{};
+    for (auto const& group : groups) {
+      if (group.keeps == Keeps::fixed) continue;
+      if (reach.tokens_held == Tokens{}) reach.tokens_held = group.block * (most(group, of).count / group.blocks_per_entry);
+      reach.room = min(reach.room, round_up(of.length, group.block));
+    }
+    return reach;
   }
 
   /// The blocks of `pool` held at `t` tokens, after a step that computed `step` of them.
@@ -140,6 +141,13 @@ struct Footprint {
     for (auto const& group : groups)
       if (group.pool == pool && group.keeps != Keeps::everything) return false;
     return true;
+  }
+
+  /// The block of a footprint that is as paged() makes it: a need is then one division. 0 of any other.
+  constexpr Tokens paged_by() const {
+    CacheGroup const& first = groups.items[0];
+    bool const paged = groups.size() == 1 && first.keeps == Keeps::everything && first.pool == 0 && first.blocks_per_entry == 1 && !first.bounded();
+    return paged ? first.block : Tokens{};
   }
 
   /// One more than the highest pool a group names.
