@@ -942,6 +942,14 @@ TEST_CASE("what a request that gives way would have given back by growing is cou
   REQUIRE(gate.balanced());
 }
 
+TEST_CASE("where a first step takes more than a sequence is said ever to hold, that much must be free") {
+  AdmissionController<ByChunks> gate{{.capacity = 10_blocks, .footprint = {.groups = {window_group(4_tokens)}, .in_flight = 2_tokens}}};
+  auto const ticket = gate.submit(ask(20)).ticket;
+  REQUIRE(gate.plan().admit.empty());
+  REQUIRE(gate.why(ticket).needed == 20_blocks);
+  REQUIRE(gate.plan({.chunk = 10_tokens}).admit.size() == 1);
+}
+
 TEST_CASE("past max_new does not hide that the asker was preempted") {
   PlainGate gate{{.capacity = 10_tokens}};
   gate.submit(ask(5, 5));

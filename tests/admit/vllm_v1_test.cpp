@@ -115,7 +115,7 @@ TEST_CASE("the watermark is a share of all blocks, the null block counted, round
   REQUIRE(step(gate).started.empty());
 }
 
-TEST_CASE("a window holds what its last step left of it, and starts only where the most it could ever hold is free (E7, B2)") {
+TEST_CASE("a window holds what its last step left of it, and starts only where what it could come to hold is free (E7, B2)") {
   auto const window = vllm::cache_group({.kind = vllm::SpecKind::sliding_window, .block = 16_tokens, .window = 64_tokens}, {.in_flight = 64_tokens});
   AdmissionLimits limits{
       .capacity = 9_blocks, .footprint = {.groups = {window}, .in_flight = 64_tokens}, .max_length = 2'048_tokens, .tokens_per_step = 64_tokens};
@@ -129,6 +129,10 @@ TEST_CASE("a window holds what its last step left of it, and starts only where t
   Fcfs small{limits};
   small.submit(ask('A', 300, 6));
   REQUIRE(step(small) == Did{});
+  limits.capacity = 4_blocks;  // of 64 tokens, and not the one more that B2 counts
+  Fcfs tiny{limits};
+  tiny.submit(ask('A', 64, 1));
+  REQUIRE(step(tiny) == Did{.started = "A"});
 }
 
 TEST_CASE("a prompt that the pool can't hold waits for ever, and all behind it, where the recommended policy rejects it (F10)") {

@@ -8,6 +8,8 @@
 #include <kvbudget/size/vllm.hpp>
 #include <kvbudget/write/format.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -114,4 +116,14 @@ TEST_CASE("how weights and cache compete, in requests") {
   auto const of_24 = [&](Bytes weights, Tokens length) { return std::min<std::uint64_t>(24, requests(weights, length)); };
   REQUIRE(says(fmt::format("of 24 requests of 20,000 tokens, 80 GiB admit {} beside 16 GiB of weights and {} beside 40 GiB; at 40,000 tokens {} and {}",
                            of_24(16_GiB, 20'000_tokens), of_24(40_GiB, 20'000_tokens), of_24(16_GiB, 40'000_tokens), of_24(40_GiB, 40'000_tokens))));
+}
+
+TEST_CASE("why throughput falls while concurrency rises, in tokens computed again") {
+  auto const out = nlohmann::json::parse(run(KVBUDGET_EXAMPLES_DIR "/kvbudget_request_classes --json").output);
+  auto const alone = [&](std::size_t point, char const* rate) { return out["concurrency"][point]["limit_alone"][rate].get<std::uint64_t>(); };
+  REQUIRE((out["concurrency"][1]["most_requests"] == 8 && out["concurrency"][3]["most_requests"] == 32));
+  REQUIRE(alone(3, "useful_tokens_per_second") < alone(1, "useful_tokens_per_second"));
+  REQUIRE(says(fmt::format("With a limit of 8 requests {} useful tokens/s, with 32 only {}, and {:.2f} computed again for each",
+                           write::grouped(alone(1, "useful_tokens_per_second")), write::grouped(alone(3, "useful_tokens_per_second")),
+                           static_cast<double>(alone(3, "recomputed_per_million")) / 1e6)));
 }
