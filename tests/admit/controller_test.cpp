@@ -1093,3 +1093,41 @@ TEST_CASE("a headroom in tokens rounds up to blocks") {
   REQUIRE(AdmissionController{{.capacity = 8_blocks, .headroom = 17_tokens, .footprint = paged(16_tokens)}}.pool().headroom == 2_blocks);
   REQUIRE(AdmissionController{{.capacity = 31_tokens, .footprint = paged(16_tokens)}}.pool().capacity == 1_blocks);
 }
+
+TEST_CASE("growth that needs no decision does and says what a decided one does") {
+  struct Told {
+    void on(Event const&) const {}
+  };  // growth that is told of is decided
+  for (Footprint const& footprint : {paged(4_tokens), Footprint{.groups = {window_group(6_tokens, 4_tokens), full_group(3_tokens, 1)}, .in_flight = 2_tokens}}) {
+    AdmissionLimits const limits{.capacity = 30_blocks, .footprint = footprint, .more_pools = {{.capacity = 40_blocks}}};
+    AdmissionController<> at_once{limits};
+    AdmissionController<policies::Recommended, Counter, Told> decided{limits};
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      at_once.submit(ask(3 + i, 60));
+      decided.submit(ask(3 + i, 60));
+    }
+    auto ones = admit_all(at_once);
+    auto others = admit_all(decided);
+    REQUIRE(ones.size() == 4);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      Tokens const more{i % 7 == 0 ? 5U : i % 3};
+      Verdict const one = ones[i % 4].grow(more), other = others[i % 4].grow(more);
+      INFO("growth " << i);
+      REQUIRE(one.outcome == other.outcome);
+      REQUIRE(one.reason == other.reason);
+      REQUIRE(std::string{one.pool_name} == other.pool_name);
+      REQUIRE(one.needed == other.needed);
+      REQUIRE(one.free == other.free);
+      REQUIRE(one.limit == other.limit);
+      for (std::uint32_t pool = 0; pool < 2; ++pool) {
+        REQUIRE(at_once.pool(pool).held == decided.pool(pool).held);
+        REQUIRE(at_once.held(0, pool) == decided.held(0, pool));
+        REQUIRE(at_once.next_step(pool) == decided.next_step(pool));
+      }
+      REQUIRE(at_once.account(0).useful_tokens == decided.account(0).useful_tokens);
+      REQUIRE(at_once.account(0).tokens_held == decided.account(0).tokens_held);
+      REQUIRE(at_once.account(0).preempted == decided.account(0).preempted);
+    }
+    REQUIRE(at_once.account(0).preempted > 0);
+  }
+}

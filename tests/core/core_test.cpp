@@ -124,7 +124,18 @@ TEST_CASE("several groups add up in their pools") {
   REQUIRE(hybrid.most(0, 160_tokens) == 10_blocks + 3_blocks);
   REQUIRE(hybrid.most(1, 160_tokens) == 2_blocks);
   REQUIRE(hybrid.held(0, 160_tokens, 1_tokens) == 10_blocks + 2_blocks);
-  REQUIRE(hybrid.room(33_tokens) == 48_tokens);
+  REQUIRE(hybrid.reach({.length = 33_tokens}).room == 48_tokens);
+  REQUIRE(hybrid.reach({.length = 33_tokens, .branches = 2}).tokens_held == 96_tokens);
+}
+
+TEST_CASE("a footprint is paged where one group keeps every token in blocks of its own") {
+  REQUIRE(paged(16_tokens).paged_by() == 16_tokens);
+  REQUIRE(Footprint{}.paged_by() == 1_tokens);
+  REQUIRE(Footprint{.groups = {full_group(16_tokens), fixed_group(2_blocks, 1)}}.paged_by() == 0_tokens);
+  REQUIRE(Footprint{.groups = {full_group(16_tokens, 1)}}.paged_by() == 0_tokens);
+  REQUIRE(Footprint{.groups = {window_group(32_tokens, 16_tokens)}}.paged_by() == 0_tokens);
+  REQUIRE(Footprint{.groups = {{.block = 16_tokens, .blocks_per_entry = 2}}}.paged_by() == 0_tokens);
+  REQUIRE(Footprint{.groups = {{.block = 16_tokens, .bound = {.blocks = 1_blocks}}}}.paged_by() == 0_tokens);
 }
 
 TEST_CASE("the trail's explanation is its result") {

@@ -297,7 +297,8 @@ class AdmissionController {
     if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
     if (request.tenant >= limits.tenants) return reject(Reason::bad_request, ".tenant", request.tenant, limits.tenants);
     if (draining_) return reject(Reason::draining, "", 0, 0);
-    if (Verdict const never = impossible(request); never.rejected()) return never;
+    Verdict const verdict = impossible(request);
+    if (verdict.rejected()) return verdict;
     if (request.deadline < state_.now) return reject(Reason::expired, ".deadline", request.deadline, state_.now);
     if (request.request_class.index < limits.class_limits.size()) {
       ClassLimit const& limit = limits.class_limits[request.request_class.index];
@@ -307,7 +308,7 @@ class AdmissionController {
         return reject(Reason::class_queue_full, ".queued_tokens", (of.queued_tokens + request.prompt).count, limit.queued_tokens.count);
     }
     if (state_.table.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
-    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, whole(request)));
+    return verdict;
   }
 
   static Verdict reject(Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
@@ -329,8 +330,9 @@ class AdmissionController {
 
   /// Rejected where the whole request could not be served even if it were alone; else queued.
   Verdict impossible(Request const& request) const {
-    if constexpr (waits_for_ever<Policy>) return {.outcome = Outcome::queued};
     Sequences const all = whole(request);
+    Verdict const queued = at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, all));
+    if constexpr (waits_for_ever<Policy>) return queued;
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
         return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
@@ -344,7 +346,7 @@ class AdmissionController {
       Tokens const most = min(limits.tokens_per_step, limits.chunk), tokens = request.prompt + request.max_new;
       if (tokens > most) return reject(Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
     }
-    return {.outcome = Outcome::queued};
+    return queued;
   }
 
   Complaints check_resize(Budget capacity, std::uint32_t pool) const {

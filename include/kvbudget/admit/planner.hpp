@@ -150,8 +150,9 @@ class Planner {
     as.tokens = min(min(chunk_, tokens_), live.length() - as.found);
     Tokens const asked = reserved_for(live, as.found, as.tokens);
     as.reserved = takes_by_chunks() ? as.found + as.tokens : asked;
+    Sequences const all = live.sequences(asked), at_first = live.sequences(as.reserved);
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      Blocks const whole = free_for(live, asked, pool), first = takes_by_chunks() ? held_first(live, as, pool) : whole, shared = shared_by(live, slot, pool);
+      Blocks const whole = free_for(all, pool), first = takes_by_chunks() ? state_.held(pool, at_first, as.tokens) : whole, shared = shared_by(live, slot, pool);
       as.must_be_free[pool] = max(whole, first) - shared;
       as.blocks[pool] = first - shared;
     }
@@ -584,14 +585,11 @@ class Planner {
     return min(max(asked, least), live.longest());
   }
 
-  Blocks free_for(Live const& live, Tokens length, std::uint32_t pool) const {
-    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length)); })
-      return holds_of(state_.policy).must_be_free(state_.footprint, pool, live.sequences(length));
+  Blocks free_for(Sequences const& of, std::uint32_t pool) const {
+    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, of); })
+      return holds_of(state_.policy).must_be_free(state_.footprint, pool, of);
     else
-      return state_.most(pool, live.sequences(length));
-  }
-  Blocks held_first(Live const& live, Considered const& as, std::uint32_t pool) const {
-    return state_.held(pool, live.sequences(as.reserved), as.tokens);
+      return state_.most(pool, of);
   }
 
   void judge(Live const& live, std::uint32_t slot, Considered const& as, Verdict& verdict) {

@@ -518,7 +518,7 @@ class AdmissionState {
     of.mark_peaks();
     --of.active_requests;
     of.active_tokens -= live.cached();
-    of.to_compute -= live.length() - live.computed();
+    if (live.step_by_step) of.to_compute -= live.length() - live.done;
     count_steps(live);
     of.tokens_held -= live.tokens_held;
     uncount_next(live);
