@@ -506,7 +506,7 @@ class Planner {
       std::uint32_t const slot = cursor(lane);
       if (slot == no_slot) continue;
       if (class_is_limited(state_.lanes.class_of(lane))) continue;
-      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && missing_of_floor_running(state_.lanes.class_of(lane)) == 0) continue;
+      if (only_below_floor_ && !is_below_floor(state_.lanes.class_of(lane))) continue;
       if (first == no_slot || comes_before(slot, first)) first = slot;
     }
     return first;
@@ -601,7 +601,8 @@ class Planner {
       return verdict;
     };
     auto const count = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      return Verdict{.outcome = Outcome::queued, .reason = reason, .ticket = at_pool({}, {}, slot, 0, {}).ticket, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
+      Ticket const ticket = at_pool({}, {}, slot, 0, {}).ticket;
+      return Verdict{.outcome = Outcome::queued, .reason = reason, .ticket = ticket, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
     };
     AdmissionLimits const& limits = state_.limits;
     if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
@@ -654,7 +655,8 @@ class Planner {
     if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest())), to_compute = of.to_compute + (live.length() - as.found);
+    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest()));
+    Tokens const to_compute = of.to_compute + (live.length() - as.found);
     if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
     if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
     if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
@@ -697,6 +699,7 @@ class Planner {
     std::uint64_t const missing = saturating_subtract(state_.limits.class_limits[index].floor_running, class_of(index).active_requests);
     return waiting(index) < missing ? waiting(index) : missing;
   }
+  bool is_below_floor(std::uint32_t index) { return missing_of_floor(index) != Blocks{} || missing_of_floor_running(index) != 0; }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
     if (!floors_hold_) return sum;
