@@ -59,10 +59,15 @@ class Planner {
   Blocks available(std::uint32_t pool = 0) const { return of_pool(pool).available; }
   /// Requests that run, as planned so far.
   std::uint32_t running() const { return running_; }
-  /// Tokens that the step may still compute.
+  /// Tokens that the step may still compute, and of one request.
   Tokens tokens() const { return tokens_; }
+  Tokens chunk() const { return chunk_; }
   bool preempts() const { return state_.yielding || !plan_.preempt.empty(); }
   bool runs(std::uint32_t slot) const { return state_.table[slot].state == LiveState::running && !is_preempted(slot); }
+  RunningView running_view(std::uint32_t slot) const {
+    Live const& live = state_.table[slot];
+    return {live.request, cached_by(slot), live.admission, held_by(slot)[0], live.arrival, live.grown()};
+  }
 
   // ---- running on ----
 
@@ -179,6 +184,9 @@ class Planner {
     plan_.wait.push_back(planned(state_.table[slot], {}, verdict));
     its.wait = static_cast<std::uint32_t>(plan_.wait.size());
   }
+
+  /// It leaves for good. One that runs is preempted first.
+  void refuse(std::uint32_t slot, Verdict const& verdict) { plan_.refuse.push_back(planned(state_.table[slot], {}, verdict)); }
 
   /// Puts the start of a waiting request into the plan.
   void admit(std::uint32_t slot, Considered const& as) {
@@ -441,16 +449,12 @@ class Planner {
   std::uint32_t first_to_yield(std::uint32_t asker, bool of_its_class) const {
     bool const guarded = preemption_of(state_.policy).regain != Tokens{};
     RequestClass const its_class = state_.table[asker].request.request_class;
-    auto const view = [this](std::uint32_t slot) {
-      Live const& live = state_.table[slot];
-      return RunningView{live.request, cached_by(slot), live.admission, held_by(slot)[0], live.arrival, live.grown()};
-    };
     std::uint32_t first = no_slot;
     for (std::uint32_t slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) {
       Live const& live = state_.table[slot];
       if (!runs(slot) || (of_its_class && !(live.request.request_class == its_class))) continue;
       if (guarded && slot != asker && !live.progressed() && !generates(slot)) continue;
-      if (first == no_slot || state_.policy.victim.yields_before(view(slot), view(first))) first = slot;
+      if (first == no_slot || state_.policy.victim.yields_before(running_view(slot), running_view(first))) first = slot;
     }
     return first;
   }
