@@ -127,15 +127,15 @@ class AdmissionController {
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
     Planner<State> planner{state_, scratch_, {}};
-    typename Planner<State>::Considered next{};
-    bool const found = planner.find_next(next), started = found && start(next, false);
+    Considered const* const next = planner.find_next();
+    bool const started = next && start(*next, false);
     for (auto const& one : scratch_.wait)
-      if (found && one.ticket() != next.ticket()) state_.passed(one.ticket().slot, 1);
+      if (next && one.ticket() != next->ticket()) state_.passed(one.ticket().slot, 1);
     if (!started) {
       state_.end_pass();
       return {};
     }
-    Lease lease{*this, next.ticket(), state_.table[next.ticket().slot]};
+    Lease lease{*this, next->ticket(), state_.table[next->ticket().slot]};
     tell();
     return lease;
   }
@@ -156,10 +156,9 @@ class AdmissionController {
     Planner<State> planner{state_, asked_, {}};
     Live const& live = state_.table[ticket.slot];
     if (live.in_flight()) return planner.at_pool(Outcome::admitted, what_it_does(live), ticket.slot, 0, live.held[0]);
-    typename Planner<State>::Considered considered{};
-    planner.consider(ticket.slot, considered);
-    Verdict& verdict = considered.verdict;
-    if (!verdict.admitted()) return verdict;
+    Considered const& considered = planner.consider(ticket.slot);
+    if (!considered.fits()) return considered.verdict;
+    Verdict verdict = planner.with_numbers(ticket.slot, considered);
     verdict.outcome = Outcome::queued;
     verdict.reason = state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
     return verdict;
@@ -173,9 +172,8 @@ class AdmissionController {
     Live const shape{request};
     std::uint64_t more = 0;
     for (; more < state_.table.free(); ++more) {
-      typename Planner<State>::Considered considered{};
-      planner.consider(shape, no_slot, considered);
-      if (!considered.verdict.admitted()) break;
+      Considered const& considered = planner.consider(shape, no_slot);
+      if (!considered.fits()) break;
       planner.take(shape, no_slot, considered);
     }
     return more;
@@ -301,9 +299,6 @@ class AdmissionController {
 
   /// What can be said of a request before it is queued: all that makes it impossible for ever, and a full queue.
   Verdict screen(Request const& request) const {
-    auto const reject = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      return Verdict{.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
-    };
     AdmissionLimits const& limits = state_.limits;
     if (!complaints_.empty()) return reject(Reason::bad_limits, complaints_[0].field, complaints_[0].value, 0);
     if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
@@ -325,6 +320,9 @@ class AdmissionController {
     return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, whole(request)));
   }
 
+  static Verdict reject(Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
+    return {.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+  }
   static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
 
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t pool, Blocks needed) const {
@@ -346,17 +344,17 @@ class AdmissionController {
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
         return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
-    auto const more_than = [](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      return Verdict{.outcome = value > limit ? Outcome::rejected : Outcome::queued, .reason = reason, .needed = {value}, .limit = {limit}, .field = field};
-    };
-    Verdict verdict = more_than(Reason::exceeds_capacity, ".max_running", request.branches, state_.limits.max_running);
-    if (!verdict.rejected() && request.request_class.index < state_.limits.class_limits.size())
-      verdict = more_than(Reason::exceeds_class, ".tokens", (request.prompt + request.max_new * request.branches).count,
-                          state_.limits.class_limits[request.request_class.index].tokens.count);
-    if (!verdict.rejected() && state_.limits.whole_prompts)
-      verdict = more_than(Reason::exceeds_step, ".tokens_per_step", (request.prompt + request.max_new).count,
-                          min(state_.limits.tokens_per_step, state_.limits.chunk).count);
-    return verdict;
+    AdmissionLimits const& limits = state_.limits;
+    if (request.branches > limits.max_running) return reject(Reason::exceeds_capacity, ".max_running", request.branches, limits.max_running);
+    if (request.request_class.index < limits.class_limits.size()) {
+      Tokens const most = limits.class_limits[request.request_class.index].tokens, tokens = request.prompt + request.max_new * request.branches;
+      if (tokens > most) return reject(Reason::exceeds_class, ".tokens", tokens.count, most.count);
+    }
+    if (limits.whole_prompts) {
+      Tokens const most = min(limits.tokens_per_step, limits.chunk), tokens = request.prompt + request.max_new;
+      if (tokens > most) return reject(Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
+    }
+    return {.outcome = Outcome::queued};
   }
 
   Complaints check_resize(Budget capacity, std::uint32_t pool) const {

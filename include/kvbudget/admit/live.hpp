@@ -63,8 +63,9 @@ struct Live : Progress {
   /// Cached tokens of all branches, which share the prompt; now, or at another length.
   constexpr Tokens cached() const { return cached_at(length()); }
   constexpr Tokens cached_at(Tokens length) const {
-    return request.branches == 1 ? length : min(length, request.prompt) + (length - request.prompt) * request.branches;
+    return request.branches == 1 ? length : of_branches(length);
   }
+  [[gnu::noinline]] constexpr Tokens of_branches(Tokens length) const { return min(length, request.prompt) + (length - request.prompt) * request.branches; }
   constexpr Sequences sequences(Tokens length) const { return {length + request.ahead(), request.prompt, request.branches}; }
   constexpr bool queued() const { return state == LiveState::waiting || state == LiveState::preempted; }
   constexpr bool in_flight() const { return state >= LiveState::arriving; }

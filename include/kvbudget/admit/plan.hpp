@@ -32,6 +32,15 @@ struct Planned : Work {
   Reason reason() const { return verdict.reason; }
 };
 
+/// A waiting request that was looked at: whether it fits now, and what it takes where it does.
+struct Considered : Work {
+  Verdict verdict{};          // where it does not fit, with the numbers of what binds
+  PoolBlocks must_be_free{};  // of each pool
+
+  Ticket ticket() const { return verdict.ticket; }
+  bool fits() const { return verdict.admitted(); }
+};
+
 /// A policy that remembers nothing from step to step.
 struct NoMemory {};
 
@@ -103,6 +112,7 @@ struct BasicStepPlan {
     std::uint64_t epoch{};
     std::uint64_t look{};  // of the queue from its front: the first of a plan, and another after each start where somebody waits
     OfPool pools[max_pools]{};
+    Considered considered{};  // last
     std::vector<Of> requests;
     std::vector<OfClass> classes;
     std::vector<OfLane> lanes;

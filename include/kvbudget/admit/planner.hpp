@@ -120,41 +120,35 @@ class Planner {
 
   // ---- starting ----
 
-  /// A waiting request that was looked at: whether it fits now, and what it takes where it does. The verdict has the pool that binds, or else the first.
-  struct Considered : Work {
-    Verdict verdict{};
-    PoolBlocks must_be_free{};
-
-    Ticket ticket() const { return verdict.ticket; }
-  };
-
   /// Plans the next request that may start; false when none may.
   bool admit_next() {
-    Considered next{};
-    if (!find_next(next)) return false;
-    admit(next.ticket().slot, next);
-    return true;
+    Considered const* const next = find_next();
+    if (next) admit(next->ticket().slot, *next);
+    return next;
   }
 
-  /// Who starts next, and nothing is planned of it; false when nobody may.
-  bool find_next(Considered& next) {
-    if (preempts()) return false;
+  /// Who starts next, and nothing is planned of it; null when nobody may.
+  Considered const* find_next() {
+    if (preempts()) return nullptr;
     if (!plan_.wait.empty()) look_anew();
     for (std::uint32_t slot = next_waiting(); slot != no_slot; slot = next_waiting()) {
-      consider(slot, next);
-      if (next.verdict.admitted()) return true;
-      let_wait(slot, next.verdict);
-      if (next.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
-      if (!goes_on_past(slot, next.verdict.reason)) break;
+      Considered const& considered = consider(slot);
+      if (considered.fits()) return &considered;
+      let_wait(slot, considered.verdict);
+      if (considered.verdict.reason == Reason::class_floor && behind_floor_ == no_slot) behind_floor_ = slot;
+      if (!goes_on_past(slot, considered.verdict.reason)) break;
     }
-    return running_ == 0 && behind_floor_ != no_slot && fits_alone(behind_floor_, next);
+    return running_ == 0 && behind_floor_ != no_slot ? consider_alone(behind_floor_) : nullptr;
   }
 
-  void consider(std::uint32_t slot, Considered& as) { consider(state_.table[slot], slot, as); }
-  void consider(Live const& live, std::uint32_t slot, Considered& as) {
+  /// Whether a waiting request fits now. As long as no other is considered.
+  Considered const& consider(std::uint32_t slot) { return consider(state_.table[slot], slot); }
+  Considered const& consider(Live const& live, std::uint32_t slot) {
+    Considered& as = plan_.draft.considered;
     need(live, slot, as);
-    as.verdict = judge(live, slot, as);
-    if (as.verdict.admitted()) as.reach = state_.reach(live.sequences(as.reserved));
+    judge(live, slot, as, as.verdict);
+    if (as.fits()) as.reach = state_.reach(live.sequences(as.reserved));
+    return as;
   }
   void need(Live const& live, std::uint32_t slot, Considered& as) {
     as.found = found(live, slot);
@@ -168,12 +162,19 @@ class Planner {
     }
   }
 
+  /// The verdict on one that fits, with the numbers of the first pool.
+  Verdict with_numbers(std::uint32_t slot, Considered const& as) const {
+    Verdict verdict = at_pool(as.verdict.outcome, as.verdict.reason, slot, 0, as.must_be_free[0]);
+    verdict.headroom = headroom(0);
+    return verdict;
+  }
+
   /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
-  bool fits_alone(std::uint32_t slot, Considered& as) {
+  Considered const* consider_alone(std::uint32_t slot) {
     floors_hold_ = false;
-    consider(slot, as);
+    Considered const& considered = consider(slot);
     floors_hold_ = true;
-    return as.verdict.admitted();
+    return considered.fits() ? &considered : nullptr;
   }
 
   /// It was looked at in vain.
@@ -191,7 +192,7 @@ class Planner {
   /// Puts the start of a waiting request into the plan.
   void admit(std::uint32_t slot, Considered const& as) {
     Live const& live = state_.table[slot];
-    plan_.admit.push_back(planned(live, as, as.verdict));
+    plan_.admit.push_back(planned(live, as, with_numbers(slot, as)));
     take(live, slot, as);
     auto& its = mark(slot);
     its.started = true;
@@ -232,7 +233,7 @@ class Planner {
   }
 
   Blocks headroom(std::uint32_t pool) const {
-    return state_.policy.headroom({state_.ledger.headroom(pool), state_.ledger.capacity(pool), running_, of_pool(pool).next_step});
+    return state_.policy.headroom({state_.headroom[pool], state_.ledger.capacity(pool), running_, of_pool(pool).next_step});
   }
 
   /// One after the other, all that wait, in their order; no_slot after the last.
@@ -246,9 +247,7 @@ class Planner {
   bool behind_another(std::uint32_t slot) {
     std::uint32_t ahead = next_waiting();
     for (; ahead != no_slot && ahead != slot; ahead = next_waiting()) {
-      Considered considered{};
-      consider(ahead, considered);
-      Reason const reason = considered.verdict.reason;
+      Reason const reason = consider(ahead).verdict.reason;
       if (reason == Reason::fits || reason == Reason::fits_alone)
         step_over(ahead);
       else if (!goes_on_past(ahead, reason))
@@ -260,7 +259,7 @@ class Planner {
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t slot, std::uint32_t pool, Blocks needed) const {
     return {.outcome = outcome,
             .reason = reason,
-            .ticket = slot == no_slot ? Ticket{} : state_.table.ticket(slot),
+            .ticket = ticket(slot),
             .pool = pool,
             .pool_name = state_.ledger.name(pool),
             .block = state_.ledger.block(pool),
@@ -276,6 +275,8 @@ class Planner {
   static constexpr bool needs_part() {
     return requires(State const& s) { s.policy.need.may_be_part; };
   }
+  Ticket ticket(std::uint32_t slot) const { return slot == no_slot ? Ticket{} : state_.table.ticket(slot); }
+
   bool in_room(Live const& live, Tokens length) const { return State::holds_most && live.sequences(length).length <= live.room; }
 
   // ---- what the plan has changed ----
@@ -597,16 +598,14 @@ class Planner {
     return state_.held(pool, live.sequences(as.reserved), as.tokens);
   }
 
-  Verdict judge(Live const& live, std::uint32_t slot, Considered const& as) {
+  void judge(Live const& live, std::uint32_t slot, Considered const& as, Verdict& verdict) {
     PoolBlocks const& needed = as.must_be_free;
     auto const say = [&](Reason reason, std::uint32_t pool, Blocks beside) {
-      Verdict verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
+      verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
       verdict.headroom = beside;
-      return verdict;
     };
     auto const count = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      Ticket const ticket = at_pool({}, {}, slot, 0, {}).ticket;
-      return Verdict{.outcome = Outcome::queued, .reason = reason, .ticket = ticket, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
+      verdict = {.outcome = Outcome::queued, .reason = reason, .ticket = ticket(slot), .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
     };
     AdmissionLimits const& limits = state_.limits;
     if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
@@ -619,23 +618,19 @@ class Planner {
     if (to_compute != Tokens{} && (as.tokens == Tokens{} || (limits.whole_prompts && as.tokens < to_compute)))
       return count(Reason::step_budget, ".tokens_per_step", limits.whole_prompts ? to_compute.count : 1, tokens_.count);
     PoolBlocks const peak = peak_with(live);
-    Blocks beside{};
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       Blocks const left = headroom(pool), floors = pool == 0 ? missing_floors(live.request.request_class) : Blocks{};
       if (needed[pool] > of_pool(pool).available) return say(Reason::no_room, pool, left);
       if (needed[pool] + left > of_pool(pool).available) return say(Reason::headroom, pool, left);
-      if (peak[pool] + (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool)) > state_.ledger.capacity(pool)) {
-        Verdict verdict = say(Reason::future_peak, pool, left);
+      if (State::looks_ahead_ && peak[pool] + (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool)) > state_.ledger.capacity(pool)) {
+        say(Reason::future_peak, pool, left);
         verdict.needed = peak[pool];
         verdict.free = state_.ledger.capacity(pool);
-        return verdict;
+        return;
       }
       if (needed[pool] + left + floors > of_pool(pool).available) return say(Reason::class_floor, pool, left + floors);
-      if (pool == 0) beside = left;
     }
-    Verdict verdict = say(running_ == 0 ? Reason::fits_alone : Reason::fits, 0, beside);
-    verdict.outcome = Outcome::admitted;
-    return verdict;
+    verdict = {.outcome = Outcome::admitted, .reason = running_ == 0 ? Reason::fits_alone : Reason::fits, .ticket = ticket(slot)};
   }
 
   /// The most that those in flight, and those that the plan starts, will hold at once with it; nothing where the need does not look ahead.

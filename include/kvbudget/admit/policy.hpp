@@ -41,7 +41,8 @@ struct RunningView {
   Tokens generated{};
 };
 
-/// A pool, to decide its headroom by: what the limits give it, its capacity, how many requests run, and what their next token takes.
+/// A pool, to decide its headroom by: what the limits give it, its capacity, how many requests run, and what their next token takes. Of a part
+/// that has fixed(given, capacity), which only a resize changes, `given` is what that says.
 struct HeadroomView {
   Blocks given{};
   Blocks capacity{};
@@ -100,10 +101,8 @@ struct AsGiven {
 /// `least` of the pool, rounded up. Waived when nothing runs.
 struct NextStep {
   Percent least{};
-  constexpr Blocks operator()(HeadroomView const& pool) const {
-    if (pool.running == 0) return {};
-    return max(pool.given, share_up(least, pool.capacity)) + pool.next_step;
-  }
+  constexpr Blocks fixed(Blocks given, Blocks capacity) const { return max(given, share_up(least, capacity)); }
+  constexpr Blocks operator()(HeadroomView const& pool) const { return pool.running == 0 ? Blocks{} : pool.given + pool.next_step; }
 };
 
 /// `steps` blocks for each running request (MLC-LLM: 8). Waived when nothing runs.

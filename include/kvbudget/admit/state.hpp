@@ -70,6 +70,7 @@ class AdmissionState {
         live_of_tenant_(served_.size()),
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
     if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
     if constexpr (requires { policy.initial_memory(); }) memory = policy.initial_memory();
@@ -85,6 +86,7 @@ class AdmissionState {
   std::vector<ClassAccount> accounts;  // one for each class, and the last for requests of unknown classes
   std::vector<AdapterUse> adapters;    // in use
   FuturePeak peak;                     // of those in flight, where the need looks ahead
+  PoolBlocks headroom{};               // given, as far as only the limits and the policy decide it
   PoolBlocks next_step{};              // what the running requests' next token takes
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
@@ -125,12 +127,6 @@ class AdmissionState {
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) blocks[pool] = held(pool, of, step) - live.shared[pool];
     return blocks;
   }
-  /// What `length` tokens, of which a step computes the last, take beyond `held` blocks.
-  PoolBlocks beyond(Live const& live, Tokens length, PoolBlocks const& held) const {
-    PoolBlocks more = held_at(live, length, Tokens{1});
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) more[pool] -= held[pool];
-    return more;
-  }
   Blocks held(std::uint32_t pool, Sequences const& of, Tokens step) const {
     if constexpr (holds_most)
       return most(pool, of);
@@ -141,7 +137,10 @@ class AdmissionState {
   /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
   PoolBlocks next_beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
     Tokens const full = room - live.request.ahead();
-    return full < live.longest() ? beyond(live, full + Tokens{1}, held) : PoolBlocks{};
+    if (full >= live.longest()) return {};
+    PoolBlocks next = held_at(live, full + Tokens{1}, Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next[pool] -= held[pool];
+    return next;
   }
   /// Whether the next token is the one after those that there is room for.
   static bool at_end(Live const& live, Tokens length, Tokens room) { return length < live.longest() && live.sequences(length + Tokens{1}).length > room; }
@@ -267,7 +266,7 @@ class AdmissionState {
       of.to_compute += live.length() - live.done;
       advance(live, as.tokens);
     }
-    live.held = as.blocks;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] = as.blocks[pool];
     hold(live, as.reach);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
@@ -303,7 +302,7 @@ class AdmissionState {
   [[gnu::noinline]] Blocks grow_undecided(Live& live, Tokens step) {
     if (step > live.left) return grow_beyond_room(live, step);
     grow_in_room(live, step);
-    if (step != Tokens{} && live.left == Tokens{}) count_next(live, at_end(live, live.length(), live.room));
+    if (step != Tokens{} && live.left == Tokens{} && live.ends < live.request.max_new) count_next(live);
     return {};
   }
 
@@ -345,7 +344,7 @@ class AdmissionState {
   /// Notes how far what a request in flight holds now reaches.
   void hold(std::uint32_t slot, Footprint::Reach const& reach) { hold(table[slot], reach); }
   void hold(Live& live, Footprint::Reach const& reach) {
-    count_next(live, false);
+    uncount_next(live);
     live.room = reach.room;
     count_steps(live);
     if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
@@ -368,20 +367,29 @@ class AdmissionState {
     Tokens const grown = live.grown();
     live.ends = grows_freely(live) ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
     live.left = {live.ends.count - grown.count};
-    count_next(live, live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room));
+    if (live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room))
+      count_next(live);
+    else
+      uncount_next(live);
     ++version;
   }
 
-  /// Whether what the token after its room takes is among what the next step takes.
-  void count_next(Live& live, bool counted) {
-    if (live.next_counted == counted) return;
-    live.next_counted = counted;
-    if (counted) live.next = next_beyond(live, live.room, live.held);
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
-      if (counted)
-        next_step[pool] += live.next[pool];
-      else
-        next_step[pool] -= live.next[pool];
+  /// What the token after its room takes is among what the next step takes.
+  void count_next(Live& live) {
+    if (live.next_counted) return;
+    live.next_counted = true;
+    see_next(live, live.room - live.request.ahead() + Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next_step[pool] += live.next[pool];
+  }
+  void uncount_next(Live& live) {
+    if (!live.next_counted) return;
+    live.next_counted = false;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next_step[pool] -= live.next[pool];
+  }
+  /// What `length` tokens take beyond what it holds.
+  void see_next(Live& live, Tokens length) {
+    Sequences const of = live.sequences(max(length, live.reserved));
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.next[pool] = held(pool, of, Tokens{1}) - live.shared[pool] - live.held[pool];
   }
 
   void become(std::uint32_t slot, LiveState state) {
@@ -447,22 +455,32 @@ class AdmissionState {
 
   void resize(std::uint32_t pool, Blocks capacity) {
     ledger.resize(pool, capacity);
+    fix_headroom(pool);
     evict();
     ++version;
   }
 
  private:
+  void fix_headroom(std::uint32_t pool) {
+    headroom[pool] = ledger.headroom(pool);
+    if constexpr (requires { policy.headroom.fixed(Blocks{}, Blocks{}); }) headroom[pool] = policy.headroom.fixed(headroom[pool], ledger.capacity(pool));
+  }
+
   Blocks grow_beyond_room(Live& live, Tokens step) {
     if (!grows_freely(live) || step > live.longest() - live.length()) return Blocks::max();
-    PoolBlocks const more = live.next_counted && step == Tokens{1} ? live.next : beyond(live, live.length() + step, live.held);
-    if (!take(live, more)) return Blocks::max();
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] += more[pool];
+    if (!live.next_counted || step != Tokens{1}) {
+      uncount_next(live);
+      see_next(live, live.length() + step);
+    }
+    if (!take(live, live.next)) return measure(live), Blocks::max();
+    Blocks const taken = live.next[0];
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] += live.next[pool];
     live.ends = live.grown() + step;
     live.left = {};
     live.account->active_tokens += step;
     live.account->useful_tokens += step;
     hold(live, reach(live, live.length()));
-    return more[0];
+    return taken;
   }
 
   void queue(std::uint32_t slot, LiveState state) {
@@ -510,7 +528,7 @@ class AdmissionState {
     of.to_compute -= live.length() - live.computed();
     count_steps(live);
     of.tokens_held -= live.tokens_held;
-    count_next(live, false);
+    uncount_next(live);
     live.held = {};
     live.shared = {};
     live.tokens_held = {};
