@@ -17,6 +17,7 @@ Cases llama_cpp_logs(Options const& options);
 Cases llama_cpp_sizing(Options const& options);
 Cases logs_lines(Options const& options);
 Cases logs_uniform(Options const& options);
+Cases sglang_admission(Options const& options);
 Cases sglang_sizing(Options const& options);
 
 }  // namespace conformance

@@ -26,6 +26,7 @@ std::map<std::string, std::function<Cases(Options const&)>> const kinds{
     {"llama-cpp-sizing", llama_cpp_sizing},
     {"logs-lines", logs_lines},
     {"logs-uniform", logs_uniform},
+    {"sglang-admission", sglang_admission},
     {"sglang-sizing", sglang_sizing},
 };
 

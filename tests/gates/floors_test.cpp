@@ -76,6 +76,7 @@ std::map<std::string, Names> const standard{
 
 /// Not behind the door, so it may include more.
 bool is_runtime_profile(std::string const& name) {
+  if (name.rfind("admit/policies/", 0) == 0) return name != "admit/policies/recommended.hpp";
   for (std::string const runtime : {"vllm", "sglang", "tensorrt_llm", "llama_cpp"})
     if (name == "size/" + runtime + ".hpp" || name.rfind("size/" + runtime + "/", 0) == 0) return true;
   return false;

@@ -29,12 +29,12 @@ class AdmissionController {
   using StepPlan = typename State::Plan;
 
   explicit AdmissionController(AdmissionLimits const& limits, Policy policy = {}, Observer observer = {}) requires std::constructible_from<Source, Blocks>
-      : AdmissionController{limits, std::move(policy), std::move(observer), check(limits),
+      : AdmissionController{limits, std::move(policy), std::move(observer), check_all(limits, policy),
                             [&](std::uint32_t pool) { return Source{limits.capacity_of(pool)}; }} {}
 
   /// With the pools' own sources of blocks, one for each pool: handles to a block manager, whose capacity the limits repeat.
   AdmissionController(AdmissionLimits const& limits, Policy policy, std::initializer_list<Source> sources, Observer observer = {})
-      : AdmissionController{limits, std::move(policy), std::move(observer), check_sources(limits, sources.size()),
+      : AdmissionController{limits, std::move(policy), std::move(observer), check_sources(limits, policy, sources.size()),
                             [&](std::uint32_t pool) { return sources.begin()[pool]; }} {}
 
   /// Outlives its leases. Those that are left are a defect of the caller's; they end here.
@@ -61,7 +61,7 @@ class AdmissionController {
     tell();
   }
 
-  /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length.
+  /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length, or as the policy says.
   Verdict submit(Request request) {
     cut(request);
     ClassAccount& account = state_.account(request.request_class);
@@ -258,7 +258,7 @@ class AdmissionController {
   friend Lease;
 
   template <class Make>
-  AdmissionController(AdmissionLimits const& limits, Policy policy, Observer observer, Complaints const& complaints, Make make)
+  AdmissionController(AdmissionLimits const& limits, Policy&& policy, Observer observer, Complaints const& complaints, Make make)
       : complaints_{complaints},
         observer_{std::move(observer)},
         state_{limits, std::move(policy), complaints.empty(), make},
@@ -274,15 +274,25 @@ class AdmissionController {
 
   static constexpr bool told = !std::same_as<Observer, Silent>;
 
-  static Complaints check_sources(AdmissionLimits const& limits, std::size_t sources) {
+  static Complaints check_all(AdmissionLimits const& limits, Policy const& policy) {
     Complaints complaints = check(limits);
+    if constexpr (requires { policy.check(limits); })
+      for (auto const& complaint : policy.check(limits)) complaints.push_back(complaint);
+    return complaints;
+  }
+  static Complaints check_sources(AdmissionLimits const& limits, Policy const& policy, std::size_t sources) {
+    Complaints complaints = check_all(limits, policy);
     if (sources != limits.pools())
       complaints.push_back({".sources", sources, "one source for each pool", "give a source for the cache and for each of more_pools"});
     return complaints;
   }
 
   void cut(Request& request) const {
-    request.max_new = min(request.max_new, state_.limits.max_length - request.prompt);
+    Tokens const longest = state_.limits.max_length;
+    if constexpr (requires { state_.policy.most_new(request, pool(), longest); })
+      request.max_new = state_.policy.most_new(request, pool(), longest);
+    else
+      request.max_new = min(request.max_new, longest - request.prompt);
   }
 
   // ---- what can never be ----
@@ -391,8 +401,7 @@ class AdmissionController {
     for (auto const& one : plan.grow) all &= grow(one, plan.of_whole_step);
     for (auto const& one : plan.admit) all &= start(one, plan.of_whole_step);
     for (auto const& one : plan.refuse) refuse(one);
-    for (auto const& one : plan.wait)
-      if (one.passed_by > 0) state_.passed(one.ticket().slot, one.passed_by);
+    for (auto const& one : plan.wait) state_.passed(one.ticket().slot, one.passed_by);
     state_.memory = plan.memory;
     if (resized_ && state_.yielding) reject_impossible();
     return all;

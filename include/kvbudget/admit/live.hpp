@@ -23,6 +23,7 @@ struct Progress {
   Tokens room{};         // length a branch may reach, look-ahead included, before it needs another block
   Tokens tokens_held{};  // its part of its class's gauge
   Tokens started_at{};   // tokens generated when it started last
+  Tokens looked_at{};    // its length when a plan last looked at it as one that waits
   std::uint64_t token_steps{};  // tokens held x steps, up to the step it was last counted in
   std::uint64_t counted_at{};   // that step
   std::uint32_t passed{};       // times another started before it although it was looked at first

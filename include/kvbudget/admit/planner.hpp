@@ -59,10 +59,15 @@ class Planner {
   Blocks available(std::uint32_t pool = 0) const { return of_pool(pool).available; }
   /// Requests that run, as planned so far.
   std::uint32_t running() const { return running_; }
-  /// Tokens that the step may still compute.
+  /// Tokens that the step may still compute, and of one request.
   Tokens tokens() const { return tokens_; }
+  Tokens chunk() const { return chunk_; }
   bool preempts() const { return state_.yielding || !plan_.preempt.empty(); }
   bool runs(std::uint32_t slot) const { return state_.table[slot].state == LiveState::running && !is_preempted(slot); }
+  RunningView running_view(std::uint32_t slot) const {
+    Live const& live = state_.table[slot];
+    return {live.request, cached_by(slot), live.admission, held_by(slot)[0], live.arrival, live.grown()};
+  }
 
   // ---- running on ----
 
@@ -181,6 +186,9 @@ class Planner {
     plan_.wait.push_back(planned(state_.table[slot], {}, verdict));
     its.wait = static_cast<std::uint32_t>(plan_.wait.size());
   }
+
+  /// It leaves for good. One that runs is preempted first.
+  void refuse(std::uint32_t slot, Verdict const& verdict) { plan_.refuse.push_back(planned(state_.table[slot], {}, verdict)); }
 
   /// Puts the start of a waiting request into the plan.
   void admit(std::uint32_t slot, Considered const& as) {
@@ -443,16 +451,12 @@ class Planner {
   std::uint32_t first_to_yield(std::uint32_t asker, bool of_its_class) const {
     bool const guarded = preemption_of(state_.policy).regain != Tokens{};
     RequestClass const its_class = state_.table[asker].request.request_class;
-    auto const view = [this](std::uint32_t slot) {
-      Live const& live = state_.table[slot];
-      return RunningView{live.request, cached_by(slot), live.admission, held_by(slot)[0], live.arrival, live.grown()};
-    };
     std::uint32_t first = no_slot;
     for (std::uint32_t slot = state_.running.front(); slot != no_slot; slot = state_.table[slot].next_slot) {
       Live const& live = state_.table[slot];
       if (!runs(slot) || (of_its_class && !(live.request.request_class == its_class))) continue;
       if (guarded && slot != asker && !live.progressed() && !generates(slot)) continue;
-      if (first == no_slot || state_.policy.victim.yields_before(view(slot), view(first))) first = slot;
+      if (first == no_slot || state_.policy.victim.yields_before(running_view(slot), running_view(first))) first = slot;
     }
     return first;
   }
@@ -508,7 +512,7 @@ class Planner {
       std::uint32_t const slot = cursor(lane);
       if (slot == no_slot) continue;
       if (class_is_limited(state_.lanes.class_of(lane))) continue;
-      if (only_below_floor_ && missing_of_floor(state_.lanes.class_of(lane)) == Blocks{} && missing_of_floor_running(state_.lanes.class_of(lane)) == 0) continue;
+      if (only_below_floor_ && !is_below_floor(state_.lanes.class_of(lane))) continue;
       if (first == no_slot || comes_before(slot, first)) first = slot;
     }
     return first;
@@ -648,7 +652,8 @@ class Planner {
     if (live.request.request_class.index >= state_.limits.class_limits.size()) return {};
     ClassLimit const& limit = state_.limits.class_limits[live.request.request_class.index];
     auto const& of = class_of(live.request.request_class);
-    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest())), to_compute = of.to_compute + (live.length() - as.found);
+    Tokens const tokens = of.active_tokens + live.cached_at(min(live.length() + live.again, live.longest()));
+    Tokens const to_compute = of.to_compute + (live.length() - as.found);
     if (of.active_requests >= limit.running) return {".running", of.active_requests + 1, limit.running};
     if (tokens > limit.tokens) return {".tokens", tokens.count, limit.tokens.count};
     if (of.to_compute != Tokens{} && to_compute > limit.to_compute) return {".to_compute", to_compute.count, limit.to_compute.count};
@@ -691,6 +696,7 @@ class Planner {
     std::uint64_t const missing = saturating_subtract(state_.limits.class_limits[index].floor_running, class_of(index).active_requests);
     return waiting(index) < missing ? waiting(index) : missing;
   }
+  bool is_below_floor(std::uint32_t index) { return missing_of_floor(index) != Blocks{} || missing_of_floor_running(index) != 0; }
   std::uint64_t missing_running(RequestClass asker) {
     std::uint64_t sum = 0;
     if (!floors_hold_) return sum;

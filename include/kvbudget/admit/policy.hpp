@@ -5,8 +5,14 @@
 //   victim      which running request gives way first when growth runs out of room
 //   preemption  what a request that gave way keeps, and what it must find before it starts again      (may be left out)
 //   holds       what a running request holds of a pool: the most it can on its way, or exactly          (may be left out)
-// A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all. One with a constant
-// waits_for_ever queues what can never fit, as some runtimes do, instead of rejecting it.
+// A policy is an aggregate of them; the controller asks, and does the bookkeeping once for all. One that mimics a runtime may also bring
+//   plan(Planner&)           decides a whole step itself
+//   Memory                   what it remembers from step to step: a plan holds the next one, and commit installs it
+//   initial_memory()         the first one
+//   left(Memory&, ..)        a request in flight leaves for good
+//   most_new(..)             what max_new is cut to at submit
+//   check(limits)            what the limits say and the policy does not know
+//   waits_for_ever           a constant: what can never fit is queued all the same
 #pragma once
 
 #include <kvbudget/admit/account.hpp>
@@ -207,6 +213,7 @@ struct Preemption {
   Tokens regain{};
   bool enough_or_none{true};   // nobody is preempted for a request that must give way itself
   bool front{true};            // a preempted request comes before those that were not
+  bool anew{};                 // where not: it queues as if it had been submitted now
   bool others_go_on{true};     // a request that gives way itself does not end the step of those behind it
 };
 

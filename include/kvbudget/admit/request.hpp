@@ -61,6 +61,7 @@ struct Request {
   std::int32_t priority{};              // smaller goes first (as in vLLM), where the order goes by it
   std::uint64_t arrival_time{};         // when it came in, by the caller's own clock: of equal priority the earlier goes first
   std::uint64_t adapter{};              // the caller's own id of the adapter that must be loaded for it; 0: none
+  bool ignore_eos{};                    // it generates all of max_new, whatever it says: where a policy counts on that
   bool arrives{};                       // its cache is computed elsewhere: once started it is arriving, until arrived(ticket)
 
   /// Look-ahead is for decoding: a request that generates nothing has none.

@@ -73,6 +73,7 @@ class AdmissionState {
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
     if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
+    if constexpr (requires { policy.initial_memory(); }) memory = policy.initial_memory();
   }
 
   Policy policy;
@@ -200,7 +201,9 @@ class AdmissionState {
     forget(slot);
   }
 
+  /// A plan looked at it, and started `times` others all the same.
   void passed(std::uint32_t slot, std::uint32_t times) {
+    table[slot].looked_at = table[slot].length();
     table[slot].passed = static_cast<std::uint32_t>(min(Tokens{std::uint64_t{table[slot].passed} + times}, Tokens{0xffff'ffff}).count);
     ++version;
   }
@@ -242,6 +245,7 @@ class AdmissionState {
     live.admission = ++admissions_;
     live.reserved = as.reserved;
     live.started_at = live.grown();
+    live.looked_at = live.length();
     live.step_by_step = step_by_step;
     if (live.found)
       for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.shared[pool] = usable_hits(slot, pool).active;
@@ -411,6 +415,7 @@ class AdmissionState {
     live.reserved = {};
     live.again = max(live.again, how.regain);
     live.front = how.front;
+    if (how.anew) live.arrival = ++arrivals_;
     ClassAccount& of = *live.account;
     ++of.preempted;
     live.found = false;
@@ -434,10 +439,12 @@ class AdmissionState {
     if constexpr (learns_outputs<Policy>)
       if (completed) outputs_[live.request.request_class.index].observe(live.grown());
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
-    if (live.in_flight())
+    if (live.in_flight()) {
+      if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
       stop(slot);
-    else
+    } else {
       dequeue(slot);
+    }
     forget(slot);
   }
 

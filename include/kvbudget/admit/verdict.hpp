@@ -64,7 +64,10 @@ struct Verdict {
   char const* field{""};  // what is bad, or the limit that binds where no pool does; `needed` is then its value, in what the field counts
 
   /// What would let it in: so many blocks of the pool given back. None where blocks are not what it waits for.
-  constexpr Blocks short_by() const { return outcome == Outcome::queued && reason != Reason::in_queue && field[0] == '\0' ? needed + headroom - free : Blocks{}; }
+  constexpr Blocks short_by() const {
+    bool const of_blocks = outcome == Outcome::queued && reason != Reason::in_queue && field[0] == '\0';
+    return of_blocks ? needed + headroom - free : Blocks{};
+  }
 
   constexpr bool rejected() const { return outcome == Outcome::rejected; }
   constexpr bool queued() const { return outcome == Outcome::queued; }

@@ -43,7 +43,8 @@ TEST_CASE("a full hit computes its last token all the same, in a block of its ow
     Blocks needed;
     Tokens tokens;
   };
-  for (auto const& [prompt, needed, tokens] : {Case{96, 1_blocks, 16_tokens}, Case{97, 1_blocks, 1_tokens}, Case{95, 1_blocks, 15_tokens}, Case{1, 1_blocks, 1_tokens}}) {
+  for (auto const& [prompt, needed, tokens] :
+       {Case{96, 1_blocks, 16_tokens}, Case{97, 1_blocks, 1_tokens}, Case{95, 1_blocks, 15_tokens}, Case{1, 1_blocks, 1_tokens}}) {
     Gate gate{ten_blocks};
     gate.found(gate.submit(ask(prompt)).ticket, {.active = 100_blocks});
     auto const plan = step(gate);
@@ -111,10 +112,8 @@ TEST_CASE("a preempted request asks for all of its blocks until it is told of hi
 }
 
 TEST_CASE("hits of one request are not those of the next in its slot, in any pool") {
-  Gate gate{{.capacity = 10_blocks,
-             .footprint = {.groups = {full_group(block), full_group(block, 1)}},
-             .more_pools = {{.capacity = 10_blocks}},
-             .max_live = 1}};
+  Gate gate{
+      {.capacity = 10_blocks, .footprint = {.groups = {full_group(block), full_group(block, 1)}}, .more_pools = {{.capacity = 10_blocks}}, .max_live = 1}};
   auto const first = gate.submit(ask(96)).ticket;
   gate.found(first, {.active = 5_blocks}, 0);
   gate.found(first, {.active = 5_blocks}, 1);

@@ -123,7 +123,9 @@ TEST_CASE("every complaint about limits names its field, its value and its class
     AdmissionLimits limits;
     Complaint expected;
   };
-  auto const classes = [](ClassLimit const& limit) { return AdmissionLimits{.capacity = 100_tokens, .classes = 2, .class_limits = {{}, limit}, .max_running = 8}; };
+  auto const classes = [](ClassLimit const& limit) {
+    return AdmissionLimits{.capacity = 100_tokens, .classes = 2, .class_limits = {{}, limit}, .max_running = 8};
+  };
   AdmissionLimits too_many{.capacity = 100_tokens, .classes = 40};
   for (int i = 0; i < 33; ++i) too_many.class_limits.push_back({});
   std::vector<Case> const cases{
@@ -143,10 +145,7 @@ TEST_CASE("every complaint about limits names its field, its value and its class
       {classes({.floor = 101_tokens}), {".floor", 101}},
       {classes({.floor_running = 9}), {".floor_running", 9}},
       {{.capacity = 100_tokens, .classes = 2, .class_limits = {{.share = Percent{60}}, {.floor = 41_tokens}}}, {".floor", 101}},
-      {{.capacity = 100_blocks,
-        .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}},
-        .class_limits = {{.floor = 5_tokens}}},
-       {".floor", 5}},
+      {{.capacity = 100_blocks, .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks)}}, .class_limits = {{.floor = 5_tokens}}}, {".floor", 5}},
   };
   for (auto const& of : cases) {
     auto const complaints = check(of.limits);
@@ -162,8 +161,12 @@ TEST_CASE("every complaint about limits names its field, its value and its class
 }
 
 TEST_CASE("limits that are just good have no complaint") {
-  REQUIRE(check({.capacity = 100_tokens, .classes = 2, .class_limits = {{.share = Percent{60}, .floor_running = 3}, {.floor = 40_tokens, .floor_running = 5}}, .max_running = 8})
+  REQUIRE(check({.capacity = 100_tokens,
+                 .classes = 2,
+                 .class_limits = {{.share = Percent{60}, .floor_running = 3}, {.floor = 40_tokens, .floor_running = 5}},
+                 .max_running = 8})
               .empty());
   REQUIRE(check({.capacity = 100_tokens, .classes = 1'024, .tenants = 1'024}).empty());
-  REQUIRE(check({.capacity = 100_tokens, .class_limits = {{.floor = 50_tokens, .floor_running = 2, .running = 2, .tokens = 50_tokens, .to_compute = 0_tokens}}}).empty());
+  REQUIRE(check({.capacity = 100_tokens, .class_limits = {{.floor = 50_tokens, .floor_running = 2, .running = 2, .tokens = 50_tokens, .to_compute = 0_tokens}}})
+              .empty());
 }

@@ -63,16 +63,11 @@ TEST_CASE("a plan is refused, and nothing is done, after anything has changed") 
   auto const arriving = gate.submit(remote).ticket;
   step(gate);
   auto const waiting = gate.submit(ask(10)).ticket;
-  std::function<void()> const changes[]{[&] { gate.submit(ask(1)); },
-                                        [&] { gate.cancel(waiting); },
-                                        [&] { gate.finish(running); },
-                                        [&] { gate.hold(running); },
-                                        [&] { gate.arrived(arriving); },
-                                        [&] { gate.generated(running, 1_tokens); },
-                                        [&] { gate.found(waiting, {}); },
-                                        [&] { gate.retire(0); },
-                                        [&] { gate.resize(90_tokens); },
-                                        [&] { gate.begin_step(9); },
+  std::function<void()> const changes[]{[&] { gate.submit(ask(1)); },       [&] { gate.cancel(waiting); },
+                                        [&] { gate.finish(running); },      [&] { gate.hold(running); },
+                                        [&] { gate.arrived(arriving); },    [&] { gate.generated(running, 1_tokens); },
+                                        [&] { gate.found(waiting, {}); },   [&] { gate.retire(0); },
+                                        [&] { gate.resize(90_tokens); },    [&] { gate.begin_step(9); },
                                         [&] { REQUIRE(gate.admit_next()); }};
   auto const change = GENERATE(range(std::size_t{0}, std::size_t{11}));
   CAPTURE(change);
@@ -242,7 +237,7 @@ TEST_CASE("one that gives way itself stops the others' step only where the polic
   auto const grown = [](bool others_go_on) {
     AdmissionController<Parts<order::Arrival, need::WholePrompt, victim::LeastComputed>> gate{{.capacity = 30_blocks, .footprint = paged(4_tokens)},
                                                                                               {.preemption = {.others_go_on = others_go_on}}};
-    gate.submit(ask(8, 50, 1));    // 2 blocks, at their end
+    gate.submit(ask(8, 50, 1));   // 2 blocks, at their end
     gate.submit(ask(111, 9, 2));  // 28 blocks, one token left
     step(gate);
     return tags(step(gate).grow);

@@ -125,7 +125,8 @@ TEST_CASE("of several branches what was generated last and not computed is not f
   gate.submit(ask(3, 20, 1));
   gate.submit({.prompt = 10_tokens, .max_new = 8_tokens, .branches = 2, .tag = 2});
   for (int i = 0; i < 6; ++i) REQUIRE(step(gate).preempt.empty());  // 3 + 5, and 10 + 2 x 5
-  while (step(gate).preempt.empty()) {}
+  while (step(gate).preempt.empty()) {
+  }
   gate.finish(first);
   auto const plan = step(gate);
   REQUIRE(plan.admit[0].tokens == 1_tokens);
@@ -135,7 +136,8 @@ TEST_CASE("one that shared blocks of others leaves no cache, for they may go") {
   Gate gate{{.capacity = 20_tokens}, keeping(Keep::as_cache)};
   gate.submit(ask(8, 12, 1));
   gate.found(gate.submit(ask(12, 8, 2)).ticket, {.active = 4_blocks});
-  while (step(gate).preempt.empty()) {}
+  while (step(gate).preempt.empty()) {
+  }
   REQUIRE(gate.pool().supply.cached_idle == 0_blocks);
   gate.finish(first);
   REQUIRE(step(gate).admit[0].found == 0_tokens);

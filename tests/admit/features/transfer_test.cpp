@@ -82,7 +82,8 @@ TEST_CASE("a request that was preempted is computed here, wherever it was comput
   auto const ticket = gate.submit(remote(8, 12, 2)).ticket;
   step(gate);
   gate.arrived(ticket);
-  while (step(gate).preempt.empty()) {}
+  while (step(gate).preempt.empty()) {
+  }
   gate.finish(Ticket{0, 0});
   auto const plan = step(gate);
   REQUIRE(plan.admit[0].tokens == 11_tokens);
@@ -102,9 +103,15 @@ TEST_CASE("arrived, hold and finish do what they say once, and in no other state
     bool arrives, holds;
   };
   std::function<Case()> const cases[]{
-      [&] { return Case{submitted(ask(10)), false, false}; },
-      [&] { return Case{started(remote(10, 5)), true, true}; },
-      [&] { return Case{started(ask(10, 5)), false, true}; },
+      [&] {
+        return Case{submitted(ask(10)), false, false};
+      },
+      [&] {
+        return Case{started(remote(10, 5)), true, true};
+      },
+      [&] {
+        return Case{started(ask(10, 5)), false, true};
+      },
       [&] {
         auto const ticket = started(ask(10));
         gate.hold(ticket);
