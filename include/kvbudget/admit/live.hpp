@@ -47,9 +47,9 @@ struct Live : Progress {
   std::uint32_t generation{};
   std::uint32_t previous{no_slot};
   std::uint32_t next_slot{no_slot};
-  // Of every pool; none where it is not in flight, and for `kept` where it does not wait.
+  // Of every pool. `held` and `shared` are nothing where it is not in flight, `kept` where it does not wait.
   PoolBlocks held{};
-  PoolBlocks next{};    // blocks that its next token takes, where it stands at the end of its room
+  PoolBlocks next{};    // blocks that its next token takes, where next_counted
   PoolBlocks shared{};  // blocks it uses and others hold
   PoolBlocks kept{};    // blocks a preempted request left as cache, as long as nobody takes them
 

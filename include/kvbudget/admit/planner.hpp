@@ -157,7 +157,8 @@ class Planner {
     as.reserved = takes_by_chunks() ? as.found + as.tokens : asked;
     Sequences const all = live.sequences(asked), at_first = live.sequences(as.reserved);
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      Blocks const whole = free_for(all, pool), first = takes_by_chunks() ? state_.held(pool, at_first, as.tokens) : whole, shared = shared_by(live, slot, pool);
+      Blocks const whole = free_for(all, pool), first = takes_by_chunks() ? state_.held(pool, at_first, as.tokens) : whole;
+      Blocks const shared = shared_by(live, slot, pool);
       as.must_be_free[pool] = max(whole, first) - shared;
       as.blocks[pool] = first - shared;
     }

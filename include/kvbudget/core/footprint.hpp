@@ -104,7 +104,7 @@ struct Footprint {
   }
 
   /// The most blocks of `pool` that all of a request's sequences hold. Branches share what keeps every token; windows and
-  /// states they keep each for itself.
+  /// states they keep each for itself. Not inlined, as reach() is not: who asks often takes the one division of paged_by() first.
   [[gnu::noinline]] constexpr Blocks most(std::uint32_t pool, Sequences const& of) const {
     Blocks sum{};
     for (auto const& group : groups)
