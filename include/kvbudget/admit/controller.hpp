@@ -242,7 +242,7 @@ class AdmissionController {
   /// Blocks of a pool that the next token of all running requests takes.
   Blocks next_step(std::uint32_t pool = 0) const { return pool < max_pools ? state_.next_step[pool] : Blocks{}; }
   /// What a tenant was served so far, in the order's virtual tokens.
-  std::uint64_t served(std::uint32_t tenant) const { return tenant < state_.limits.tenants ? state_.served(tenant) : 0; }
+  std::uint64_t served(std::uint32_t tenant) const { return complaints_.empty() && tenant < state_.limits.tenants ? state_.served(tenant) : 0; }
   Policy const& policy() const { return state_.policy; }
   typename State::Memory const& memory() const { return state_.memory; }
   Observer& observer() { return observer_; }
