@@ -37,10 +37,10 @@ TEST_CASE("the dice are SplitMix64, and within their range") {
 TEST_CASE("an engine generates a token only once all that it knows is computed, and computes again what a preemption took") {
   example::Jobs const jobs{{.request = {.prompt = {10}}, .output = {3}}};
   kvbudget::BasicStepPlan<> start, prefill, decode, preempt;
-  start.admit.push_back({.tokens = {6}});
-  prefill.grow.push_back({.tokens = {4}});
-  decode.grow.push_back({.tokens = {1}});
-  preempt.preempt.push_back({});
+  start.admit.emplace_back().tokens = {6};
+  prefill.grow.emplace_back().tokens = {4};
+  decode.grow.emplace_back().tokens = {1};
+  preempt.preempt.emplace_back();
   example::Engine engine{jobs};
   engine.step(start);
   engine.step(prefill);  // 1 generated

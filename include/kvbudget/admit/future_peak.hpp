@@ -147,7 +147,7 @@ class FuturePeak {
     for (std::size_t pool = 0; pool < max_pools; ++pool) most.of[pool] = max(most.of[pool], to.of[pool]);
   }
 
-  Footprint footprint_{};
+  Footprint footprint_{.groups = {}};
   std::uint32_t most_requests_{};
   std::uint64_t too_many_{};  // blocks from which on sums could saturate
   std::uint64_t now_{};
