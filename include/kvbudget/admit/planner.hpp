@@ -466,12 +466,18 @@ class Planner {
 
   /// The blocks it needs come back with the steps in flight: it keeps what it has, and computes nothing in this step.
   bool wait_for_retirement(Planned one) {
+    Live const& live = state_.table[one.ticket().slot];
     one.verdict.outcome = Outcome::queued;
     one.verdict.reason = Reason::retiring;
     one.tokens = {};
-    one.blocks = state_.table[one.ticket().slot].held;
-    plan_.grow.push_back(one);
+    one.blocks = live.held;
+    one.reserved = live.length();
+    put_growth(one);
     return false;
+  }
+  void put_growth(Planned const& one) {
+    plan_.grow.push_back(one);
+    mark(one.ticket().slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
   }
 
   /// It computes `one.tokens` more, and holds `one.blocks`.
@@ -483,8 +489,7 @@ class Planner {
     tokens_ -= one.tokens;
     serve(live.request.tenant, generated * live.request.branches, true);
     note_next(slot, next_after(live, one));
-    plan_.grow.push_back(one);
-    mark(slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
+    put_growth(one);
   }
 
   // ---- who is looked at next ----
