@@ -208,7 +208,7 @@ class Planner {
     }
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       available_[pool] -= as.take[pool];
-      if (!live.request.arrives) next_step_[pool] += next[pool];
+      if (!live.arrives()) next_step_[pool] += next[pool];
     }
     tokens_ -= as.tokens;
     ++running_;
@@ -565,11 +565,10 @@ class Planner {
   /// Tokens that need not be computed: hits, as far as a token is left to compute, what arrives, and what a preempted request left and
   /// nobody took.
   Tokens found(Live const& live, std::uint32_t slot) const {
+    if (live.arrives()) return live.length();
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
       if (keep == Keep::on_host || (keep == Keep::as_cache && live.keeps)) return state_.found_without(live, taken_of_kept(live));
-    } else if (live.request.arrives) {
-      return live.length();
     }
     if (!live.found) return {};
     Hits const hits = state_.usable_hits(slot, 0);
