@@ -67,6 +67,8 @@ struct Live : Progress {
   }
   [[gnu::noinline]] constexpr Tokens of_branches(Tokens length) const { return min(length, request.prompt) + (length - request.prompt) * request.branches; }
   constexpr Sequences sequences(Tokens length) const { return {length + request.ahead(), request.prompt, request.branches}; }
+  /// Its cache comes from elsewhere when it starts; after a preemption it is computed here.
+  constexpr bool arrives() const { return request.arrives && state != LiveState::preempted; }
   constexpr bool queued() const { return state == LiveState::waiting || state == LiveState::preempted; }
   constexpr bool in_flight() const { return state >= LiveState::arriving; }
 };

@@ -208,7 +208,7 @@ class Planner {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       of_pool(pool).available -= as.blocks[pool];
     }
-    if (State::at_end(live, live.length(), as.reach.room) && !live.request.arrives) {
+    if (State::at_end(live, live.length(), as.reach.room) && !live.arrives()) {
       PoolBlocks held = as.blocks;
       for (std::uint32_t pool = 0; pool < pools(); ++pool) held[pool] += shared_by(live, slot, pool);
       PoolBlocks const next = state_.next_beyond(live, as.reach.room, held);
@@ -464,12 +464,18 @@ class Planner {
 
   /// The blocks it needs come back with the steps in flight: it keeps what it has, and computes nothing in this step.
   bool wait_for_retirement(Planned one) {
+    Live const& live = state_.table[one.ticket().slot];
     one.verdict.outcome = Outcome::queued;
     one.verdict.reason = Reason::retiring;
     one.tokens = {};
-    one.blocks = state_.table[one.ticket().slot].held;
-    plan_.grow.push_back(one);
+    one.blocks = live.held;
+    one.reserved = live.length();
+    put_growth(one);
     return false;
+  }
+  void put_growth(Planned const& one) {
+    plan_.grow.push_back(one);
+    mark(one.ticket().slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
   }
 
   /// It computes `one.tokens` more, and holds `one.blocks`.
@@ -481,8 +487,7 @@ class Planner {
     tokens_ -= one.tokens;
     serve(live.request.tenant, generated * live.request.branches, true);
     note_next(slot, next_after(live, one));
-    plan_.grow.push_back(one);
-    mark(slot).grow = static_cast<std::uint32_t>(plan_.grow.size());
+    put_growth(one);
   }
 
   // ---- who is looked at next ----
@@ -558,11 +563,10 @@ class Planner {
   /// Tokens that need not be computed: hits, as far as a token is left to compute, what arrives, and what a preempted request left and
   /// nobody took.
   Tokens found(Live const& live, std::uint32_t slot) const {
+    if (live.arrives()) return live.length();
     if (live.state == LiveState::preempted) {
       Keep const keep = preemption_of(state_.policy).keep;
       if (keep == Keep::on_host || (keep == Keep::as_cache && live.keeps)) return state_.found_without(live, taken_of_kept(live));
-    } else if (live.request.arrives) {
-      return live.length();
     }
     if (!live.found) return {};
     Hits const hits = state_.usable_hits(slot, 0);

@@ -241,7 +241,7 @@ class AdmissionState {
     bool const again = live.state == LiveState::preempted;
     dequeue(slot);
     running.push_back(table, slot);
-    live.state = live.request.arrives && !again ? LiveState::arriving : LiveState::running;
+    live.state = live.arrives() ? LiveState::arriving : LiveState::running;
     live.admission = ++admissions_;
     live.reserved = as.reserved;
     live.started_at = live.grown();
