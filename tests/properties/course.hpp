@@ -65,6 +65,7 @@ class CourseOf {
     do limits();
     while (!check(course_.limits).empty());
     policy();
+    small_ = once_in(2);
     style_ = one_of<Style>({Style::leases, Style::plans, Style::plans, Style::both});
     while (course_.operations.size() < length) operation();
   }
@@ -89,7 +90,8 @@ class CourseOf {
     of = {.capacity = Blocks{blocks_}, .footprint = {.groups = {full_group({block_})}, .in_flight = {1 + upto(8)}}};
     of.headroom = one_of<Headroom>({Blocks{0}, Blocks{1}, Percent{20}});
     if (once_in(5)) of.footprint.groups.push_back(window_group({1 + upto(12)}, {one_of<Count>({1, 2})}));
-    if (once_in(4)) another_pool();
+    if (once_in(4)) another_pool(1);
+    if (of.pools() == 2 && once_in(3)) another_pool(2);
     of.max_live = static_cast<std::uint32_t>(2 + upto(5));
     of.retires = once_in(4);
     if (once_in(4)) of.max_running = 1 + upto(4);
@@ -103,10 +105,11 @@ class CourseOf {
     if (once_in(2))
       for (Count i = 0, limited = 1 + upto(of.classes - 1); i < limited; ++i) of.class_limits.push_back(class_limit());
   }
-  void another_pool() {
+  void another_pool(std::uint32_t pool) {
     AdmissionLimits& of = course_.limits;
-    of.more_pools.push_back({.capacity = Blocks{2 + upto(blocks_)}, .headroom = Blocks{upto(1)}});
-    of.footprint.groups.push_back(once_in(2) ? fixed_group({1}, 1) : once_in(2) ? full_group({2 * block_}, 1) : window_group({1 + upto(9)}, {2}, 1));
+    of.more_pools.push_back({.capacity = Blocks{2 + upto(2 * blocks_)}, .headroom = Blocks{upto(1)}});
+    of.footprint.groups.push_back(once_in(2) ? fixed_group({1}, pool) : once_in(2) ? full_group({2 * block_}, pool) : window_group({1 + upto(9)}, {2}, pool));
+    if (once_in(3)) of.footprint.groups.push_back({.pool = pool, .block = {block_}, .blocks_per_entry = 2});
   }
   ClassLimit class_limit() {
     ClassLimit of{};
@@ -165,12 +168,13 @@ class CourseOf {
   Count anybody() { return submitted_ - std::min(submitted_, upto(course_.limits.max_live)); }
 
   Request request() {
-    Request of{.prompt = {1 + upto(tokens() * 2 / 3)}, .max_new = {upto(tokens() / 2)}};
+    Request of{.prompt = {1 + upto(small_ ? tokens() / 6 : tokens() * 2 / 3)}, .max_new = {upto(tokens() / 2)}};
     of.request_class = upto(course_.limits.classes - 1);
     of.branches = once_in(5) ? 2 : 1;
     if (once_in(4)) of.lookahead = {upto(3)};
     of.tenant = static_cast<std::uint32_t>(upto(course_.limits.tenants - 1));
     of.priority = static_cast<std::int32_t>(upto(4)) - 2;
+    if (once_in(4)) of.arrival_time = upto(3);
     if (once_in(5)) of.deadline = now_ + upto(8) - std::min<Count>(now_, 1);
     if (once_in(5)) of.group = upto(2);
     if (once_in(2)) of.adapter = upto(3);
@@ -186,8 +190,8 @@ class CourseOf {
   void retire() { add({.call = Call::retire, .amount = now_ - std::min(now_, upto(2))}); }
   StepBudget budget() {
     StepBudget of{};
-    if (once_in(6)) of.tokens = {upto(tokens() / 2)};
-    if (once_in(6)) of.chunk = {1 + upto(tokens() / 3)};
+    if (once_in(4)) of.tokens = {upto(tokens() / 2)};
+    if (once_in(4)) of.chunk = {1 + upto(tokens() / 3)};
     return of;
   }
   void commit() {
@@ -195,7 +199,10 @@ class CourseOf {
     add({.call = Call::commit, .budget = budget()});
   }
   void of_plans() {
-    add({.call = one_of({Call::plan, Call::commit_old, Call::commit_old, Call::lease, Call::generated}), .id = anybody(), .amount = 1 + upto(3), .budget = budget()});
+    if (once_in(2)) return add({.call = one_of({Call::lease, Call::generated}), .id = anybody(), .amount = 1 + upto(3)});
+    add({.call = Call::plan, .budget = budget()});
+    if (once_in(2)) operation();
+    add({.call = Call::commit_old});
   }
   void of_hits() {
     if (!shares_) return add({.call = Call::found, .id = anybody(), .amount = upto(2)});
@@ -212,6 +219,7 @@ class CourseOf {
   Course course_{};
   Count block_{}, blocks_{}, submitted_{}, now_{};
   Style style_{};
+  bool small_{};  // requests: many run, and many give way
   bool shares_{};
 };
 

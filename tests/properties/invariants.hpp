@@ -85,8 +85,10 @@ void i7_reserved_growth_never_fails(World<Policy> const& world) {
 /// Blocks that others hold or that steps in flight may still write are not its to wait for; a step's tokens come back with the next.
 template <class Policy>
 void i8_something_starts_when_nothing_runs(World<Policy> const& world) {
-  bool const could = world.effects.asked_to_start && world.gate.running() == 0 && world.gate.queued() > 0;
-  if (!could || !world.effects.preempted.empty() || world.pools[0].pinned > 0) return;
+  StepBudget const& budget = world.effects.of.budget;
+  bool const all_tokens = budget.tokens == Tokens::max() && budget.chunk == Tokens::max();
+  bool const could = world.effects.asked_to_start && all_tokens && world.gate.running() == 0 && world.gate.queued() > 0;
+  if (!could || world.model.yielding || world.pools[0].pinned > 0) return;
   for (auto const& pool : world.seen.pools)
     if (pool.supply.in_flight != Blocks{}) return;
   for (auto const& one : world.seen.requests)
@@ -169,30 +171,49 @@ void i15_nobody_twice_without_progress(World<Policy> const& world) {
 
 template <class Policy>
 void i15_every_victim_waits_once(World<Policy>& world) {
-  std::vector<Count> waiting = world.order;
+  std::vector<Count> waiting = world.seen.waiting;
   std::sort(waiting.begin(), waiting.end());
   must(std::adjacent_find(waiting.begin(), waiting.end()) == waiting.end(), "i15_every_victim_waits_once: nobody is queued twice");
   for (Count const id : world.effects.preempted)
     must(!world.lease(id) && (!world.seen.find(id) || std::binary_search(waiting.begin(), waiting.end(), id)), "i15_every_victim_waits_once: it is queued again");
 }
 
+/// Why it waited when the first that started was chosen.
+template <class Policy>
+Reason reason_of_waiting(World<Policy> const& world, Count id) {
+  if (world.effects.of.call == Call::admit_next) return world.before.find(id)->why.reason;
+  for (auto const& one : world.plan.wait)
+    if (one.tag == id) return one.reason();
+  return Reason::in_queue;
+}
+
 /// A request that was looked at and found no room lets at most `passes` others start before it, and none once it has waited `steps`. Those
-/// whom their class or adapter holds back are not kept waiting by the others, and a class below its floor passes anybody.
+/// whom their class or adapter holds back are not kept waiting by the others, and a class below its floor passes other classes.
 template <class Policy>
 void i16_bypass_is_bounded(World<Policy>& world) {
   auto const& rules = world.model.rules;
-  for (auto const& limit : world.limits.class_limits)
-    if (limit.floor != Tokens{} || limit.share != Percent{} || limit.floor_running != 0) return;
+  bool const room_alone_decides = world.limits.class_limits.empty() && world.limits.adapters == 0;
+  auto const has_floor = [&](std::uint32_t of) {
+    ClassLimit const limit = world.limits.class_limit(of);
+    return limit.floor != Tokens{} || limit.share != Percent{} || limit.floor_running != 0;
+  };
   if (rules.order == naive::Rules::Order::fair_share) return;
-  for (Count const started : world.effects.started)
-    for (Count const ahead : world.order_before) {
+  for (Count const started : world.effects.started) {
+    std::uint32_t const its_class = world.model.find(started)->of_class();
+    std::vector<std::uint32_t> held_back;  // classes
+    for (Count const ahead : world.before.waiting) {
       if (ahead == started) break;
-      auto const* const was = world.before.find(ahead);
       auto const* const item = world.model.find(ahead);
-      if (!item || item->in_flight() || (was->why.reason != Reason::no_room && was->why.reason != Reason::headroom)) continue;
+      Reason const reason = reason_of_waiting(world, ahead);
+      if (reason == Reason::class_limit) held_back.push_back(item->of_class());
+      if (item->in_flight() || (reason != Reason::no_room && reason != Reason::headroom)) continue;
+      if (std::count(held_back.begin(), held_back.end(), item->of_class()) > 0) continue;
+      if (item->of_class() != its_class && has_floor(its_class)) continue;
       must(++world.overtaken[ahead] <= rules.bypass.passes, "i16_bypass_is_bounded: by passes");
       must(world.model.now - item->arrived < rules.bypass.steps, "i16_bypass_is_bounded: by steps");
     }
+    if (!room_alone_decides) return;
+  }
 }
 
 /// Unless it is alone, whoever starts leaves the headroom free.
@@ -230,7 +251,7 @@ void i18_ceilings_hold(World<Policy> const& world) {
 template <class Policy>
 void i18_nobody_passes_one_who_fits(World<Policy> const& world) {
   if (world.effects.of.call != Call::admit_next || world.effects.started.empty()) return;
-  for (Count const ahead : world.order_before) {
+  for (Count const ahead : world.before.waiting) {
     if (ahead == world.effects.started[0]) return;
     must(world.before.find(ahead)->why.reason != Reason::in_queue, "i18_nobody_passes_one_who_fits");
   }

@@ -54,9 +54,10 @@ struct Item {
   Request request{};
   LiveState state{LiveState::waiting};
   Count grown{}, pending{}, done{}, lost{}, again{}, reserved{}, started_at{}, shared{};
+  Count planned{};  // computed by the plan that is made: until it is committed that is still to compute
   Count arrived{}, arrival{}, admission{}, passed{}, token_steps{};
   PerPool kept{};
-  Count kept_length{};  // computed when it was preempted
+  Count kept_length{};  // computed when it was preempted, as far as its blocks are there
   Hits hits{};
   bool told{}, step_by_step{}, waited{}, front{};
 
@@ -203,7 +204,7 @@ class Model {
       } else {
         ++account.active_requests;
         account.active_tokens += Tokens{item.cached()};
-        account.to_compute += Tokens{item.length() - item.computed()};
+        account.to_compute += Tokens{item.length() - item.computed() + item.planned};
         account.tokens_held += Tokens{tokens_held(item)};
       }
     }
@@ -211,13 +212,33 @@ class Model {
   }
   Count served(std::uint32_t tenant) const { return served_[tenant]; }
 
+  /// All that it remembers, but for the counters, with times as of now.
+  template <class Hash>
+  void add_state(Hash& hash) const {
+    for (auto const& item : items) {
+      for (Count const number : {item.id(), Count(item.state), item.grown, item.pending, item.done, item.lost, item.again, item.reserved, item.started_at,
+                                 item.shared, item.passed, item.kept_length, item.hits.active.count, item.hits.idle.count, now - item.arrived})
+        hash.add(number);
+      for (Count const kept : item.kept) hash.add(kept);
+      for (bool const flag : {item.told, item.step_by_step, item.waited, item.front}) hash.add(flag);
+    }
+    for (auto const& given : given_) hash.add(now - given.step), hash.add(given.blocks[0]);
+    for (Count const tenant : served_) hash.add(tenant);
+    for (Count const number : {capacity[0], pinned, step_tokens_}) hash.add(number);
+    for (bool const flag : {yielding, resized, draining, begun_, passed_}) hash.add(flag);
+  }
+
   // ---- who comes first ----
 
   bool comes_before(Item const& a, Item const& b) const {
+    bool const by_tenant = rules.order == Rules::Order::fair_share && a.front == b.front && served(a.request.tenant) != served(b.request.tenant);
+    return by_tenant ? served(a.request.tenant) < served(b.request.tenant) : stands_before(a, b);
+  }
+  bool stands_before(Item const& a, Item const& b) const {
     if (a.front != b.front) return a.front;
-    if (rules.order == Rules::Order::fair_share && served(a.request.tenant) != served(b.request.tenant))
-      return served(a.request.tenant) < served(b.request.tenant);
-    return rank(a) != rank(b) ? rank(a) < rank(b) : a.arrival < b.arrival;
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    bool const by_time = rules.order == Rules::Order::priority && a.request.arrival_time != b.request.arrival_time;
+    return by_time ? a.request.arrival_time < b.request.arrival_time : a.arrival < b.arrival;
   }
   Count rank(Item const& item) const {
     if (rules.order != Rules::Order::priority) return 0;
@@ -230,6 +251,11 @@ class Model {
       if (item.queued()) waiting.push_back(&item);
     std::sort(waiting.begin(), waiting.end(), [this](Item const* a, Item const* b) { return comes_before(*a, *b); });
     return waiting;
+  }
+  std::vector<Count> waiting() const {
+    std::vector<Count> ids;
+    for (auto const* item : in_order()) ids.push_back(item->id());
+    return ids;
   }
   std::vector<Count> in_flight() const {
     std::vector<Item const*> running;
@@ -264,7 +290,7 @@ class Model {
     return items.size() == limits.max_live ? Reason::queue_full : Reason::in_queue;
   }
   Request cut(Request request) const {
-    if (request.prompt < limits.max_length) request.max_new = min(request.max_new, limits.max_length - request.prompt);
+    if (request.prompt <= limits.max_length) request.max_new = min(request.max_new, limits.max_length - request.prompt);
     return request;
   }
 
@@ -339,11 +365,14 @@ class Model {
   void retire(Count step) {
     std::erase_if(given_, [step](Given const& given) { return given.step <= step; });
   }
-  void resize(std::uint32_t pool, Count blocks) {
+  /// False where it would be no capacity, or no more than the headroom.
+  bool resize(std::uint32_t pool, Count blocks) {
+    if (blocks == 0 || given_headroom(pool, blocks) >= blocks) return false;
     capacity[pool] = blocks;
     resized = true;
     evict();
     reject_impossible();
+    return true;
   }
 
   /// A step's admission is over: whoever is queued has waited.
@@ -404,7 +433,7 @@ class Model {
       Answer const answer = then.consider(shape, then.budget());
       if (!answer.starts()) break;
       then.items.push_back(shape);
-      then.start(then.items.back(), answer, false);
+      then.start(then.items.back(), answer, true);
     }
     return more;
   }
@@ -425,6 +454,7 @@ class Model {
   }
   void commit(Plan const& plan) {
     carry_out(plan, true);
+    for (auto& item : items) item.planned = 0;
     pass();
   }
 
@@ -440,8 +470,8 @@ class Model {
   /// What the lease is told: why it holds the tokens, or does not.
   Reason grow(Count id, Count more) {
     Item const& item = *find(id);
-    if (item.state != LiveState::running) return item.state == LiveState::arriving ? Reason::arriving : Reason::held;
     Count const allowed = item.longest() - item.length(), step = std::min(more, allowed);
+    if (step > 0 && item.state != LiveState::running) return item.state == LiveState::arriving ? Reason::arriving : Reason::held;
     Plan const one = step > 0 ? decide_growth(item, step, step) : Plan{};
     carry_out(one, false);
     if (step > 0 && one.grow.empty()) return Reason::preempted;
@@ -467,13 +497,16 @@ class Model {
       return !over && !class_limited && !(only_below_floor && !model.below_floor(item.of_class()));
     }
     void goes_past(Item const& item, Reason reason) {
-      if (reason == Reason::class_limit) return limited.push_back(item.of_class());
+      if (reason == Reason::adapter_limit) return;
       if (reason == Reason::step_budget) return void(over = true);
-      Bypass const& bypass = model.rules.bypass;
-      bool const may_be_passed = reason != Reason::running_limit && item.passed < bypass.passes && model.now - item.arrived < bypass.steps;
-      if ((may_be_passed && ++scanned < bypass.scan) || reason == Reason::adapter_limit) return;
-      only_below_floor = true;
-      over = model.limits.class_limits.empty();
+      if (reason != Reason::class_limit) {
+        Bypass const& bypass = model.rules.bypass;
+        bool const may_be_passed = reason != Reason::running_limit && item.passed < bypass.passes && model.now - item.arrived < bypass.steps;
+        if (may_be_passed && ++scanned < bypass.scan) return;
+        only_below_floor = true;
+        over = model.limits.class_limits.empty();
+      }
+      limited.push_back(item.of_class());
     }
   };
 
@@ -496,7 +529,7 @@ class Model {
   // ---- what is found ----
 
   Hits usable(Item const& item) const {
-    if (!item.told || limits.block(0) == Tokens{}) return {};
+    if (!item.told || limits.block(0) == Tokens{}) return {};  // several groups are in the pool
     Blocks const most{(item.length() - 1) / limits.block(0).count};
     Blocks const active = min(item.hits.active, most), idle = min(item.hits.idle, most - active);
     return {active, idle, min(item.hits.host, most - active - idle)};
@@ -511,19 +544,22 @@ class Model {
 
   // ---- the equation ----
 
+  Count given_headroom(std::uint32_t pool, Count blocks) const {
+    Headroom const given = limits.pool(pool).headroom;
+    return given.in == Headroom::In::percent ? (blocks * given.count + one_whole - 1) / one_whole : given.count;
+  }
   Count headroom(std::uint32_t pool) const {
     if (running() == 0) return 0;
-    Count const given = limits.pool(pool).headroom.blocks(limits.block(pool), Blocks{capacity[pool]}).count;
     Count const least = (capacity[pool] * rules.least.millionths + one_whole - 1) / one_whole;
-    return std::max(given, least) + (rules.keeps_next_step_free ? next_step(pool) : 0);
+    return std::max(given_headroom(pool, capacity[pool]), least) + (rules.keeps_next_step_free ? next_step(pool) : 0);
   }
 
   Reason reason_beside_room(Item const& item, Answer const& as, bool floors_hold) const {
     ClassLimit const limit = limit_of(item);
     ClassAccount const of = account(item.of_class());
-    Count const to_compute = item.length() - as.found;
+    Count const to_compute = item.length() - as.found, with_regained = item.cached_at(std::min(item.length() + item.again, item.longest()));
     bool const computes_much = of.to_compute != Tokens{} && of.to_compute + Tokens{to_compute} > limit.to_compute;
-    if (of.active_requests >= limit.running || of.active_tokens + Tokens{item.cached()} > limit.tokens || computes_much) return Reason::class_limit;
+    if (of.active_requests >= limit.running || of.active_tokens + Tokens{with_regained} > limit.tokens || computes_much) return Reason::class_limit;
     if (sequences() + item.request.branches > limits.max_running) return Reason::running_limit;
     if (floors_hold && sequences() + item.request.branches + missing_sequences(item.of_class()) > limits.max_running) return Reason::class_floor;
     if (!adapter_fits(item.request.adapter)) return Reason::adapter_limit;
@@ -569,9 +605,8 @@ class Model {
     return of.queued_requests == 0 || of.active_requests >= limit.running ? 0 : less(floor, held_of(of_class, 0));
   }
   Count missing_sequences_of(std::uint32_t of_class) const {
-    Count in_flight = 0;
-    for (auto const& item : items) in_flight += item.of_class() == of_class && item.in_flight() ? item.request.branches : 0;
-    return account(of_class).queued_requests == 0 ? 0 : less(limits.class_limit(of_class).floor_running, in_flight);
+    ClassAccount const of = account(of_class);
+    return of.queued_requests == 0 ? 0 : less(limits.class_limit(of_class).floor_running, of.active_requests);
   }
   bool below_floor(std::uint32_t of_class) const { return missing_blocks_of(of_class) + missing_sequences_of(of_class) > 0; }
   Count missing_blocks(std::uint32_t but) const {
@@ -617,13 +652,14 @@ class Model {
   /// Every one that runs computes what it knows, in order of admission. On a copy.
   void run_on(Plan& plan, Budget& left) {
     for (Count const id : in_flight()) {
-      Item const& item = *find(id);
-      bool const prefills = item.computed() < item.length();
-      Count const step = std::min({prefills ? item.length() - item.computed() : item.pending, left.chunk, left.tokens});
-      if (item.state != LiveState::running || step == 0) continue;
-      Plan const one = decide_growth(item, step, prefills ? 0 : step);
+      Item const* const item = find(id);
+      if (!item || item->state != LiveState::running) continue;  // it gave way
+      bool const prefills = item->computed() < item->length();
+      Count const step = std::min({prefills ? item->length() - item->computed() : item->pending, left.chunk, left.tokens});
+      if (step == 0) continue;
+      Plan const one = decide_growth(*item, step, prefills ? 0 : step);
       add(plan, one, left);
-      if (find(id)->queued() && !rules.preemption.others_go_on) return;
+      if (one.grow.empty() && !rules.preemption.others_go_on) return;
     }
   }
 
@@ -720,6 +756,8 @@ class Model {
   void start(Item& item, Answer const& as, bool step_by_step) {
     ClassAccount& counters = counters_[item.of_class()];
     bool const again = item.state == LiveState::preempted;
+    if (again && rules.preemption.keep == Keep::on_host)
+      counters.moved_blocks += Blocks{std::min(as.take[0], blocks(0, item, item.kept_length))};
     item.kept = {};
     item.state = item.request.arrives && !again ? LiveState::arriving : LiveState::running;
     item.admission = ++admissions_;
@@ -728,7 +766,6 @@ class Model {
     item.step_by_step = step_by_step;
     item.shared = as.shared;
     ++counters.admitted;
-    if (again && rules.preemption.keep == Keep::on_host) counters.moved_blocks += Blocks{as.take[0]};
     if (!again) counters.found_tokens += Tokens{as.found};
     serve(item, less(item.length(), as.found), rules.input);
     item.lost = less(item.lost, item.cached_at(as.found));
@@ -759,6 +796,7 @@ class Model {
     Count const computed = item.cached_at(item.done + tokens) - item.cached_at(item.done), again = std::min(computed, item.lost);
     item.lost -= again;
     item.done += tokens;
+    if (item.step_by_step) item.planned += tokens;
     counters.recomputed_tokens += Tokens{again};
     counters.useful_tokens += Tokens{computed - again};
   }
@@ -774,6 +812,7 @@ class Model {
     give(item);
     ++counters.preempted;
     ++counters_[beneficiary].preempted_for;
+    bool const shared = item.shared > 0;
     item.kept_length = item.computed();
     item.lost += item.cached_at(item.computed());
     item.grown += item.pending;
@@ -782,8 +821,8 @@ class Model {
     item.again = std::max(item.again, rules.preemption.regain.count);
     item.front = rules.preemption.front;
     item.state = LiveState::preempted;
-    if (rules.preemption.keep == Keep::on_host) counters.moved_blocks += Blocks{held_before[0]};
-    if (rules.preemption.keep == Keep::as_cache && !limits.retires) item.kept = held_before;
+    if (rules.preemption.keep == Keep::on_host) counters.moved_blocks += Blocks{std::min(held_before[0], blocks(0, item, item.kept_length))};
+    if (rules.preemption.keep == Keep::as_cache && !limits.retires && !shared) item.kept = held_before;
     evict();
     yielding = true;
   }
@@ -795,16 +834,24 @@ class Model {
     for (std::uint32_t pool = 0; pool < pools(); ++pool) given_.back().blocks[pool] = held(pool, item);
   }
 
-  /// While blocks that were kept have been taken: whoever would start last loses all of its own.
+  /// Blocks that were kept have been taken: of whoever stands last, from the end.
   void evict() {
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       while (kept(pool) > available(pool)) {
         Item* last = nullptr;
         for (auto& item : items)
-          if (item.keeps_cache() && (!last || comes_before(*last, item))) last = &item;
-        counters_[last->of_class()].evicted_blocks += Blocks{last->kept[0]};
-        last->kept = {};
+          if (item.kept[pool] > 0 && (!last || stands_before(*last, item))) last = &item;
+        lose(*last, pool, std::min(kept(pool) - available(pool), last->kept[pool]));
       }
+  }
+  /// What is left of its tokens are the first ones, where blocks are tokens; else none.
+  void lose(Item& item, std::uint32_t pool, Count taken) {
+    bool by_block = item.request.branches == 1;
+    for (auto const& group : limits.footprint.groups) by_block = by_block && (group.pool != pool || group.keeps == Keeps::everything);
+    item.kept[pool] -= taken;
+    item.kept_length = by_block ? std::min(item.kept_length, item.kept[pool] * limits.block(pool).count) : 0;
+    if (pool == 0) counters_[item.of_class()].evicted_blocks += Blocks{taken};
+    if (item.kept_length == 0) item.kept = {};
   }
 
   void mark() {

@@ -72,7 +72,7 @@ inline std::string text_of(Request const& request) {
                        field("lookahead", request.lookahead.count, 0, "_tokens") + field("tag", request.tag, 0) + field("group", request.group, 0) +
                        field("deadline", request.deadline, no_deadline) + field("tenant", request.tenant, 0);
   if (request.priority != 0) fields += fmt::format(".priority = {}, ", request.priority);
-  fields += field("adapter", request.adapter, 0);
+  fields += field("arrival_time", request.arrival_time, 0) + field("adapter", request.adapter, 0);
   return detail::braced(fields + (request.arrives ? ".arrives = true" : ""));
 }
 
@@ -108,13 +108,11 @@ inline std::string text_of(Operation const& of) {
 }
 
 inline std::string text_of(CacheGroup const& group) {
-  switch (group.keeps) {
-    case Keeps::everything: return fmt::format("full_group({}_tokens, {})", group.block.count, group.pool);
-    case Keeps::window: return fmt::format("window_group({}_tokens, {}_tokens, {})", group.span.count, group.block.count, group.pool);
-    case Keeps::chunk: return fmt::format("chunk_group({}_tokens, {}_tokens, {})", group.span.count, group.block.count, group.pool);
-    case Keeps::fixed: return fmt::format("fixed_group({}_blocks, {})", group.fixed.count, group.pool);
-  }
-  return {};
+  using detail::field;
+  static constexpr char const* keeps[] = {"everything", "window", "chunk", "fixed"};
+  return detail::braced(fmt::format(".keeps = Keeps::{}, ", keeps[std::size_t(group.keeps)]) + field("pool", group.pool, 0) +
+                        field("block", group.block.count, 1, "_tokens") + field("span", group.span.count, 0, "_tokens") +
+                        field("fixed", group.fixed.count, 0, "_blocks") + field("blocks_per_entry", group.blocks_per_entry, 1));
 }
 
 inline std::string text_of(ClassLimit const& limit) {
@@ -130,9 +128,10 @@ inline std::string text_of(AdmissionLimits const& limits) {
   using detail::field;
   std::string groups, pools, classes;
   for (auto const& group : limits.footprint.groups) groups += text_of(group) + ", ";
-  for (auto const& pool : limits.more_pools) pools += fmt::format("{{.capacity = {}_blocks, .headroom = {}_blocks}}, ", pool.capacity.count, pool.headroom.count);
+  for (auto const& pool : limits.more_pools)
+    pools += detail::braced(field("capacity", pool.capacity.count, 0, "_blocks") + field("headroom", pool.headroom.count, 0, "_blocks")) + ", ";
   for (auto const& limit : limits.class_limits) classes += text_of(limit) + ", ";
-  std::string fields = field("capacity", limits.capacity.count, 0, "_blocks") + field("headroom", limits.headroom.count, 0, "_blocks") +
+  std::string fields = field("capacity", limits.capacity.count, 0, "_blocks") + field("headroom", limits.headroom.count, 0, limits.headroom.in == Headroom::In::percent ? " millionths" : "_blocks") +
                        fmt::format(".footprint = {{.groups = {}, .in_flight = {}_tokens}}, ", detail::braced(groups), limits.footprint.in_flight.count);
   if (!pools.empty()) fields += ".more_pools = " + detail::braced(pools) + ", ";
   fields += field("classes", limits.classes, 1);

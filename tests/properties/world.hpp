@@ -1,12 +1,11 @@
-// A controller beside the naive model: each operation is done to both, and then all that can be seen of them must be equal and every
-// invariant hold. What does not is thrown as Broken.
+// A controller beside the naive model: each operation is done to both, and then all that can be seen of them must be equal. What does not hold
+// is thrown as Broken.
 #pragma once
 
+#include "caller.hpp"
 #include "naive_model.hpp"
-#include "operation.hpp"
 
-#include <bit>
-#include <deque>
+#include <kvbudget/write/names.hpp>
 
 namespace properties {
 
@@ -21,163 +20,12 @@ inline void must(bool holds, char const* sentence) {
 inline void same(Count got, Count expected, char const* what) {
   if (got != expected) throw Broken{what, fmt::format("{}, not {}", got, expected)};
 }
+inline void same(Reason got, Reason expected, char const* what) {
+  if (got != expected) throw Broken{what, fmt::format("{}, not {}", name_of(got), name_of(expected))};
+}
 
-class Hash {
- public:
-  void add(Count value) { hash_ = (hash_ ^ value) * 0x0000'0100'0000'01b3; }
-  template <class Words>
-  void add_words(Words const& words) {
-    for (Count const word : std::bit_cast<std::array<Count, sizeof(Words) / sizeof(Count)>>(words)) add(word);
-  }
-  Count value() const { return hash_; }
-
- private:
-  Count hash_ = 0xcbf2'9ce4'8422'2325;
-};
-
-/// A block manager of which others hold a part. A request that has the pinned blocks in its prompt uses them without taking any; idle ones are
-/// free, and cached until they are taken. It remembers what should not have been asked of it.
-struct Pool {
-  Count capacity{};
-  Count taken{}, pinned{}, idle{};
-  Count refused{};  // takes of more than is free
-  bool overpaid{};  // given more than was taken
-
-  Count free() const { return naive::less(capacity, taken + pinned); }
-  Supply supply() const {
-    Count const cached = std::min(idle, free());
-    return {.clean = {free() - cached}, .cached_idle = {cached}, .reserved = {std::min(pinned, naive::less(capacity, taken))}};
-  }
-};
-
-struct Handle {
-  Pool* pool;
-
-  Supply supply() const { return pool->supply(); }
-  bool take(Blocks blocks) {
-    bool const fits = blocks.count <= pool->free();
-    pool->refused += !fits;
-    pool->taken += fits ? blocks.count : 0;
-    pool->idle = std::min(pool->idle, pool->free());
-    return fits;
-  }
-  void give(Blocks blocks) {
-    pool->overpaid |= blocks.count > pool->taken;
-    pool->taken -= std::min(blocks.count, pool->taken);
-  }
-  void resize(Blocks capacity) { pool->capacity = capacity.count; }
-};
-
-/// All that can be seen of a controller.
-struct Seen {
-  struct One {
-    Count id{};
-    Verdict why{};
-    Tokens tokens{};  // of its lease
-    bool in_flight() const { return why.admitted(); }
-  };
-  std::vector<PoolView> pools{};
-  std::vector<ClassAccount> accounts{};
-  std::vector<One> requests{};  // that are not done
-  std::vector<Count> numbers{};
-
-  One const* find(Count id) const {
-    for (auto const& one : requests)
-      if (one.id == id) return &one;
-    return nullptr;
-  }
-
-  /// Without the counters, which only add up.
-  void add_state(Hash& hash) const {
-    for (auto const& pool : pools)
-      for (Blocks const blocks : {pool.capacity, pool.headroom, pool.held, pool.overcommitted, pool.supply.clean, pool.supply.cached_idle, pool.supply.in_flight})
-        hash.add(blocks.count);
-    for (auto const& one : requests) {
-      hash.add(one.id << 32 | Count{one.why.pool} << 16 | static_cast<Count>(one.why.reason));
-      hash.add(one.tokens.count);
-      for (Blocks const blocks : {one.why.needed, one.why.free, one.why.headroom, one.why.limit}) hash.add(blocks.count);
-    }
-    for (Count const number : numbers) hash.add(number);
-  }
-  Count hash() const {
-    Hash hash;
-    add_state(hash);
-    for (auto const& account : accounts) hash.add_words(account);
-    return hash.value();
-  }
-};
-
-/// A controller, and those who use it: by id their tickets and leases.
-template <class Policy, class Observer = Silent>
-class Caller {
- public:
-  using Gate = AdmissionController<Policy, Handle, Observer>;
-  using Lease = typename Gate::Lease;
-  using StepPlan = typename Gate::StepPlan;
-
-  Caller(AdmissionLimits const& of, Policy const& policy, Observer observer = {}) : limits{of}, pools{pools_of(of)}, gate(made(of, policy, observer)) {}
-
-  AdmissionLimits const limits;
-  std::deque<Pool> pools;
-  Gate gate;
-
-  Ticket ticket(Count id) const { return id < tickets_.size() ? tickets_[id] : Ticket{}; }
-  Lease& lease(Count id) {
-    if (id >= leases_.size()) leases_.resize(id + 1);
-    return leases_[id];
-  }
-  Count submissions() const { return tickets_.size(); }
-
-  Verdict submit(Request const& request) {
-    Verdict const verdict = gate.submit(request);
-    if (request.tag >= tickets_.size()) tickets_.resize(request.tag + 1);
-    tickets_[request.tag] = verdict.ticket;
-    return verdict;
-  }
-  /// The id of what starts, or 0.
-  Count admit_next() {
-    auto started = gate.admit_next();
-    if (!started) return 0;
-    Count const id = started.tag();
-    lease(id) = std::move(started);
-    return id;
-  }
-  void move(Count id) {
-    auto moved = std::move(lease(id));
-    lease(id) = std::move(moved);
-  }
-  Hits hits(Count on_host) const { return {Blocks{pools[0].pinned}, Blocks{pools[0].idle}, Blocks{on_host}}; }
-
-  void look(Seen& seen) {
-    seen.pools.clear(), seen.accounts.clear(), seen.requests.clear(), seen.numbers.clear();
-    for (std::uint32_t i = 0; i < gate.pools(); ++i) {
-      seen.pools.push_back(gate.pool(i));
-      seen.numbers.push_back(gate.next_step(i).count);
-      for (std::uint32_t of = 0; of < gate.classes(); ++of) seen.numbers.push_back(gate.held(of, i).count);
-    }
-    for (std::uint32_t of = 0; of < gate.classes(); ++of) seen.accounts.push_back(gate.account(of));
-    for (std::uint32_t tenant = 0; tenant < limits.tenants; ++tenant) seen.numbers.push_back(gate.served(tenant));
-    for (Count id = 1; id < tickets_.size(); ++id) {
-      Verdict const why = gate.why(tickets_[id]);
-      if (why.reason != Reason::unknown_ticket) seen.requests.push_back({id, why, lease(id).tokens()});
-    }
-    for (Count const number : {Count{gate.queued()}, Count{gate.running()}, Count{gate.drained()}}) seen.numbers.push_back(number);
-  }
-
- private:
-  static std::deque<Pool> pools_of(AdmissionLimits const& limits) {
-    std::deque<Pool> pools;
-    for (std::uint32_t i = 0; i < limits.pools(); ++i) pools.push_back({.capacity = limits.capacity_of(i).count});
-    return pools;
-  }
-  Gate made(AdmissionLimits const& of, Policy const& policy, Observer const& observer) {
-    if (pools.size() == 1) return Gate{of, policy, {Handle{&pools[0]}}, observer};
-    return Gate{of, policy, {Handle{&pools[0]}, Handle{&pools[1]}}, observer};
-  }
-
-  std::vector<Ticket> tickets_;
-  std::vector<Lease> leases_;
-};
+/// How often each reason was given, as an answer or as why one waits.
+using ReasonsGiven = std::array<Count, reasons>;
 
 /// What an operation did, as far as the caller was told.
 struct Effects {
@@ -193,30 +41,115 @@ class World : public Caller<Policy> {
   using Base = Caller<Policy>;
 
  public:
-  using Base::gate, Base::limits, Base::pools, Base::lease, Base::ticket;
+  using Base::gate, Base::lease, Base::limits, Base::plan, Base::pools, Base::ticket;
 
   World(AdmissionLimits const& of, Policy const& policy) : World{of, policy, naive::rules_of(policy)} {}
   World(AdmissionLimits const& of, Policy const& policy, naive::Rules const& rules) : Base{of, policy}, model{of, rules} { this->look(seen); }
 
   naive::Model model;
+  naive::Plan planned{};  // the model's, of the plan that was committed last
   Seen seen{}, before{};
-  std::vector<Count> order{}, order_before{};  // of those that wait
-  naive::Plan expected{};                      // of the plan that was committed last
-  typename Base::StepPlan plan{}, again{};
   Effects effects{};
+  ReasonsGiven reasons_given{};
   std::vector<Count> overtaken{};  // by id: times another started before it although it found no room first
 
   /// Does it, and compares. Operations on who is not there any more are done, too.
   void perform(Operation const& of) {
     std::swap(before, seen);
-    std::swap(order_before, order);
     effects.of = of;
     effects.started.clear(), effects.preempted.clear();
     effects.asked_to_start = effects.rejected = false;
-    apply(of);
+    if (of.call == Call::commit_old)
+      commit_old();
+    else if (of.call != Call::pin || !is_pinned_for_somebody())
+      do_to_both(of);
     look_and_compare();
+    for (auto const& one : seen.requests) ++reasons_given[std::size_t(one.why.reason)];
+    for (auto const& one : seen.requests)
+      if (auto const* was = before.find(one.id); was && was->in_flight() && !one.in_flight()) effects.preempted.push_back(one.id);
     overtaken.resize(this->submissions());
   }
+
+  /// Goes on from where the controller is, with what was known then.
+  void resume(naive::Model const& knew, Seen const& saw) {
+    model = knew;
+    seen = saw;
+    overtaken.resize(this->submissions());
+  }
+
+ private:
+  void do_to_both(Operation const& of) {
+    if (of.call == Call::plan || of.call == Call::commit) plan_twice(of.budget);
+    Count const expected = by_model(of), got = Base::perform(of);
+    if (of.call == Call::submit || of.call == Call::grow)
+      same(Reason(got), Reason(expected), "the controller gives the model's reason"), ++reasons_given[got];
+    else
+      same(got, expected, "the controller answers what the model answers");
+    if (of.call == Call::submit) effects.rejected = Reason(got) != Reason::in_queue;
+    if (of.call == Call::admit_next) effects.asked_to_start = true;
+    if (of.call == Call::admit_next && got != 0) effects.started.push_back(got);
+    if (of.call != Call::commit) return;
+    compare_plan();
+    for (auto const* list : {&plan.preempt, &plan.grow, &plan.admit})
+      for (auto const& one : *list) ++reasons_given[std::size_t(one.reason())];
+    is_carried_out();
+    bool const did_something = !plan.preempt.empty() || !plan.admit.empty() || plan.tokens() != Tokens{};
+    must(!(did_something && gate.commit(plan)), "i10_stale_plan_is_refused: a plan is committed once");
+  }
+
+  Count by_model(Operation const& of) {
+    switch (of.call) {
+      case Call::submit: return Count(model.submit(of.request));
+      case Call::begin_step: return model.begin_step(of.amount), 0;
+      case Call::admit_next: return model.admit_next();
+      case Call::grow: return Count(lease(of.id) ? model.grow(of.id, of.amount) : Reason::ended);
+      case Call::finish: return model.leave(of.id, &ClassAccount::completed);
+      case Call::cancel: return model.leave(of.id, &ClassAccount::cancelled);
+      case Call::cancel_group: return model.cancel_group(of.amount);
+      case Call::drop: return lease(of.id) && !model.leave(of.id, &ClassAccount::completed);
+      case Call::lease: return lease(of.id) || !model.find(of.id) || !model.find(of.id)->in_flight() ? 0 : of.id;
+      case Call::commit: return planned = model.plan(of.budget), model.commit(planned), 1;
+      case Call::generated: return model.generated(of.id, of.amount);
+      case Call::found: return model.found(of.id, this->hits(of.amount));
+      case Call::arrived: return model.arrived(of.id);
+      case Call::hold: return model.hold(of.id);
+      case Call::retire: return model.retire(of.amount), 0;
+      case Call::resize: return model.resize(of.pool, of.amount);
+      case Call::drain: return model.draining = true, 0;
+      case Call::reopen: return model.draining = false, 0;
+      case Call::pin: return pools[0].free() + pools[0].pinned < of.amount ? 0 : (model.pinned = of.amount, 1);
+      case Call::more_of: return model.more_of(model.cut(of.request));
+      default: return 0;
+    }
+  }
+  bool is_pinned_for_somebody() const {
+    return std::any_of(model.items.begin(), model.items.end(),
+                       [](naive::Item const& item) { return item.shared > 0 || (item.told && item.hits.active != Blocks{}); });
+  }
+
+  void plan_twice(StepBudget const& budget) {
+    typename Base::StepPlan const& one = gate.plan(budget);
+    gate.plan(budget, again_);
+    must(one.digest() == again_.digest(), "i10_plan_twice_is_equal: plan() says the same when it is asked again");
+    this->look(seen);
+    must(seen.hash() == before.hash(), "i10_plan_changes_nothing: an abandoned plan leaves no trace");
+  }
+  /// Whatever happened since: a plan that is still accepted is the one that would be made now.
+  void commit_old() {
+    effects.of.budget = this->kept_budget;
+    gate.plan(effects.of.budget, again_);
+    if (Base::perform(effects.of) == 0) return;
+    must(again_.digest() == plan.digest(), "i10_stale_plan_is_refused: a plan that would not be made now is not committed");
+    planned = model.plan(effects.of.budget);
+    model.commit(planned);
+    is_carried_out();
+  }
+  void is_carried_out() {
+    effects.asked_to_start = true;
+    for (auto const& one : plan.admit) effects.started.push_back(one.tag);
+  }
+
+  // ---- comparing ----
 
   void look_and_compare() {
     this->look(seen);
@@ -224,117 +157,7 @@ class World : public Caller<Policy> {
     compare_requests();
     for (std::uint32_t i = 0; i < limits.classes; ++i) compare_account(seen.accounts[i], model.account(i));
     for (std::uint32_t tenant = 0; tenant < limits.tenants; ++tenant) same(gate.served(tenant), model.served(tenant), "a tenant's service is that of the model");
-    for (auto const& one : seen.requests)
-      if (auto const* was = before.find(one.id); was && was->in_flight() && !one.in_flight()) effects.preempted.push_back(one.id);
   }
-
- private:
-  void apply(Operation const& of) {
-    switch (of.call) {
-      case Call::submit: return submit(of.request);
-      case Call::begin_step: return gate.begin_step(of.amount), model.begin_step(of.amount);
-      case Call::admit_next: return admit();
-      case Call::grow: return grow(of.id, of.amount);
-      case Call::finish: return same(gate.finish(ticket(of.id)), model.leave(of.id, &ClassAccount::completed), "finish() knows who is there");
-      case Call::cancel: return same(gate.cancel(ticket(of.id)), model.leave(of.id, &ClassAccount::cancelled), "cancel() knows who is there");
-      case Call::cancel_group: return same(gate.cancel_group(of.amount), model.cancel_group(of.amount), "cancel_group() counts");
-      case Call::drop: return drop(of.id);
-      case Call::move: return this->move(of.id);
-      case Call::lease: return take_lease(of.id);
-      case Call::plan: return plan_and_abandon(of.budget);
-      case Call::commit: return commit(of.budget);
-      case Call::commit_old: return commit_old();
-      case Call::generated: return same(gate.generated(ticket(of.id), {of.amount}), model.generated(of.id, of.amount), "generated() knows who runs step by step");
-      case Call::found: return same(gate.found(ticket(of.id), this->hits(of.amount)), model.found(of.id, this->hits(of.amount)), "found() knows who waits");
-      case Call::arrived: return same(gate.arrived(ticket(of.id)), model.arrived(of.id), "arrived() knows who arrives");
-      case Call::hold: return same(gate.hold(ticket(of.id)), model.hold(of.id), "hold() knows who runs");
-      case Call::retire: return gate.retire(of.amount), model.retire(of.amount);
-      case Call::resize: return resize(of.pool, of.amount);
-      case Call::drain: return gate.drain(), void(model.draining = true);
-      case Call::reopen: return gate.reopen(), void(model.draining = false);
-      case Call::pin: return pin(of.amount);
-      case Call::idle: return void(pools[0].idle = std::min(of.amount, pools[0].free()));
-      case Call::more_of: return same(gate.more_of(of.request), model.more_of(model.cut(of.request)), "more_of() says how many would start");
-    }
-  }
-
-  void submit(Request const& request) {
-    Verdict const verdict = Base::submit(request);
-    effects.rejected = verdict.rejected();
-    same(Count(verdict.reason), Count(model.submit(request)), "submit() gives the model's reason");
-  }
-  void admit() {
-    Count const id = this->admit_next();
-    same(id, model.admit_next(), "admit_next() starts whom the model starts");
-    effects.asked_to_start = true;
-    if (id != 0) effects.started.push_back(id);
-  }
-  void grow(Count id, Count more) {
-    Reason const got = lease(id).grow(Tokens{more}).reason;
-    if (got != Reason::ended) same(Count(got), Count(model.grow(id, more)), "grow() gives the model's reason");
-  }
-  void drop(Count id) {
-    if (lease(id)) model.leave(id, &ClassAccount::completed);
-    lease(id) = {};
-  }
-  void take_lease(Count id) {
-    auto const* item = model.find(id);
-    bool const has_none = item && item->in_flight() && !lease(id);
-    auto taken = gate.lease(ticket(id));
-    same(!taken.ended(), has_none, "lease() is for those in flight that have none");
-    if (taken) lease(id) = std::move(taken);
-  }
-
-  void plan_and_abandon(StepBudget const& budget) {
-    kept_budget_ = budget;
-    plan_twice(budget);
-    kept_ = plan;
-  }
-  void plan_twice(StepBudget const& budget) {
-    gate.plan(budget, plan);
-    gate.plan(budget, again);
-    must(plan.digest() == again.digest(), "i10_plan_twice_is_equal: plan() says the same when it is asked again");
-    this->look(seen);
-    must(seen.hash() == before.hash(), "i10_plan_changes_nothing: an abandoned plan leaves no trace");
-  }
-  void commit(StepBudget const& budget) {
-    plan_twice(budget);
-    must(gate.commit(plan), "i10_plan_is_committed: a plan is committed when nothing has changed");
-    expected = model.plan(budget);
-    compare_plan();
-    carried_out();
-    bool const did_something = !plan.preempt.empty() || !plan.admit.empty() || plan.tokens() != Tokens{};
-    must(!(did_something && gate.commit(plan)), "i10_stale_plan_is_refused: a plan is committed once");
-  }
-  /// Whatever happened since: a plan that is still accepted is the one that would be made now.
-  void commit_old() {
-    gate.plan(kept_budget_, plan);
-    bool const changed = plan.digest() != kept_.digest();
-    if (!gate.commit(kept_)) return;
-    must(!changed, "i10_stale_plan_is_refused: a plan that would not be made now is not committed");
-    expected = model.plan(kept_budget_);
-    carried_out();
-  }
-  void carried_out() {
-    model.commit(expected);
-    effects.asked_to_start = true;
-    for (auto const& one : plan.admit) effects.started.push_back(one.tag);
-  }
-
-  void resize(std::uint32_t pool, Count blocks) {
-    bool const good = gate.resize(Blocks{blocks}, pool).empty();
-    if (good) model.resize(pool, blocks);
-  }
-  /// As long as nobody uses what is pinned, or was told of it.
-  void pin(Count blocks) {
-    for (auto const& item : model.items)
-      if (item.shared > 0 || (item.told && item.hits.active != Blocks{})) return;
-    if (blocks > pools[0].free() + pools[0].pinned) return;
-    pools[0].pinned = model.pinned = blocks;
-    pools[0].idle = std::min(pools[0].idle, pools[0].free());
-  }
-
-  // ---- comparing ----
 
   void compare_pools() {
     for (std::uint32_t i = 0; i < gate.pools(); ++i) {
@@ -360,40 +183,38 @@ class World : public Caller<Policy> {
       if (item.in_flight()) compare_in_flight(*one, item);
       must(!lease(item.id()) || item.in_flight(), "a lease lasts as long as its request is in flight");
     }
-    auto const waiting = model.in_order();
+    auto const waiting = model.waiting();
     auto const why = model.why();
-    order.clear();
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      order.push_back(waiting[i]->id());
-      compare_why(seen.find(waiting[i]->id())->why, why[i]);
-    }
+    must(seen.waiting == waiting, "each_waiting() goes by the model's order");
+    for (std::size_t i = 0; i < waiting.size(); ++i) compare_why(seen.find(waiting[i])->why, why[i]);
+    must(seen.running == model.in_flight(), "each_running() goes by the model's order");
   }
   void compare_in_flight(Seen::One const& one, naive::Item const& item) {
     Reason const reason = item.state == LiveState::running ? Reason::running : item.state == LiveState::arriving ? Reason::arriving : Reason::held;
-    same(Count(one.why.reason), Count(reason), "why() says what one in flight does");
+    same(one.why.reason, reason, "why() says what one in flight does");
     same(one.why.needed.count, model.held(0, item), "why() says what one in flight holds");
     if (lease(item.id())) same(one.tokens.count, item.length(), "a lease's tokens are those of the model");
   }
-  void compare_why(Verdict const& got, naive::Answer const& expected_answer) {
-    same(Count(got.reason), Count(expected_answer.reason), "why() gives the model's reason");
+  void compare_why(Verdict const& got, naive::Answer const& expected) {
+    same(got.reason, expected.reason, "why() gives the model's reason");
     bool const of_room = got.reason == Reason::no_room || got.reason == Reason::headroom || got.reason == Reason::class_floor || got.reason == Reason::in_queue;
     if (!of_room || got.block == Tokens{}) return;
-    same(got.pool, expected_answer.pool, "why() names the pool that binds");
-    same(got.needed.count, expected_answer.needed, "why() says what is needed");
-    same(got.free.count, expected_answer.free, "why() says what is free");
-    same(got.headroom.count, expected_answer.headroom, "why() says what is left free");
+    same(got.pool, expected.pool, "why() names the pool that binds");
+    same(got.needed.count, expected.needed, "why() says what is needed");
+    same(got.free.count, expected.free, "why() says what is free");
+    same(got.headroom.count, expected.headroom, "why() says what is left free");
   }
 
-  static void compare_account(ClassAccount got, ClassAccount expected_account) {
-    got.mark_peaks(), expected_account.mark_peaks();
+  static void compare_account(ClassAccount got, ClassAccount expected) {
+    got.mark_peaks(), expected.mark_peaks();
     Hash hash, expected_hash;
-    hash.add_words(got), expected_hash.add_words(expected_account);
+    hash.add_words(got), expected_hash.add_words(expected);
     if (hash.value() == expected_hash.value()) return;
-    for (auto const& [name, of] : counts) same(got.*of, expected_account.*of, name);
-    for (auto const& [name, of] : tokens) same((got.*of).count, (expected_account.*of).count, name);
-    for (std::size_t reason = 0; reason < reasons; ++reason) same(got.rejected[reason], expected_account.rejected[reason], "rejected[]");
-    same(got.evicted_blocks.count, expected_account.evicted_blocks.count, "evicted_blocks");
-    same(got.moved_blocks.count, expected_account.moved_blocks.count, "moved_blocks");
+    for (auto const& [name, of] : counts) same(got.*of, expected.*of, name);
+    for (auto const& [name, of] : tokens) same((got.*of).count, (expected.*of).count, name);
+    for (std::size_t reason = 0; reason < reasons; ++reason) same(got.rejected[reason], expected.rejected[reason], "rejected[]");
+    same(got.evicted_blocks.count, expected.evicted_blocks.count, "evicted_blocks");
+    same(got.moved_blocks.count, expected.moved_blocks.count, "moved_blocks");
     must(false, "an account has a field that is not compared by name");
   }
   static constexpr std::pair<char const*, std::uint64_t ClassAccount::*> counts[] = {{"submitted", &ClassAccount::submitted},
@@ -420,31 +241,30 @@ class World : public Caller<Policy> {
                                                                                {"past_tokens_held", &ClassAccount::past_tokens_held}};
 
   void compare_plan() {
-    compare_list(plan.preempt, expected.preempt, "a plan preempts whom the model preempts");
-    compare_list(plan.grow, expected.grow, "a plan grows whom the model grows");
-    compare_list(plan.admit, expected.admit, "a plan starts whom the model starts");
-    compare_list(plan.wait, expected.wait, "a plan lets wait whom the model lets wait");
+    compare_list(plan.preempt, planned.preempt, "a plan preempts whom the model preempts");
+    compare_list(plan.grow, planned.grow, "a plan grows whom the model grows");
+    compare_list(plan.admit, planned.admit, "a plan starts whom the model starts");
+    compare_list(plan.wait, planned.wait, "a plan lets wait whom the model lets wait");
     must(plan.refuse.empty(), "this policy refuses nobody once it is queued");
     for (std::size_t i = 0; i < plan.preempt.size(); ++i)
-      same(plan.preempt[i].beneficiary.index, expected.preempt[i].beneficiary, "a plan says for whom one gives way");
-    for (std::size_t i = 0; i < plan.wait.size(); ++i) same(plan.wait[i].passed_by, expected.wait[i].passed_by, "a plan counts who is passed by");
+      same(plan.preempt[i].beneficiary.index, planned.preempt[i].beneficiary, "a plan says for whom one gives way");
+    for (std::size_t i = 0; i < plan.wait.size(); ++i) same(plan.wait[i].passed_by, planned.wait[i].passed_by, "a plan counts who is passed by");
     for (std::size_t i = 0; i < plan.admit.size(); ++i) {
-      same(plan.admit[i].found.count, expected.admit[i].start.found, "a plan finds what the model finds");
+      same(plan.admit[i].found.count, planned.admit[i].start.found, "a plan finds what the model finds");
       for (std::uint32_t pool = 0; pool < gate.pools(); ++pool)
-        same(plan.admit[i].blocks[pool].count, expected.admit[i].start.take[pool], "a plan takes what the model takes");
+        same(plan.admit[i].blocks[pool].count, planned.admit[i].start.take[pool], "a plan takes what the model takes");
     }
   }
-  static void compare_list(std::vector<Planned> const& got, std::vector<naive::Decision> const& expected_list, char const* what) {
-    same(got.size(), expected_list.size(), what);
+  static void compare_list(std::vector<Planned> const& got, std::vector<naive::Decision> const& expected, char const* what) {
+    same(got.size(), expected.size(), what);
     for (std::size_t i = 0; i < got.size(); ++i) {
-      same(got[i].tag, expected_list[i].id, what);
-      same(Count(got[i].reason()), Count(expected_list[i].reason), what);
-      same(got[i].tokens.count, expected_list[i].tokens, what);
+      same(got[i].tag, expected[i].id, what);
+      same(got[i].reason(), expected[i].reason, what);
+      same(got[i].tokens.count, expected[i].tokens, what);
     }
   }
 
-  typename Base::StepPlan kept_{};
-  StepBudget kept_budget_{};
+  typename Base::StepPlan again_{};
 };
 
 }  // namespace properties
