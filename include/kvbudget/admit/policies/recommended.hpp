@@ -1,7 +1,7 @@
 // What to start with: the whole prompt, the next token of all that run, and 2% of the pool must be free; least computed gives way.
 //
 // The headroom is waived when nothing runs; a preempted request returns to the front, finds room for one token more than it had before it
-// starts again, and is nobody's victim before it has generated that token. I1 to I24 hold (tests/properties). In the published runs (facts: admission.md D)
+// starts again, and is nobody's victim before it has generated that token. In the published runs (facts: admission.md D)
 // optimism with 2% to 5% of headroom beats every guarantee by up to 57% where prompts are short, and the whole-prompt gate keeps up
 // with full reservation where they are long.
 #pragma once
