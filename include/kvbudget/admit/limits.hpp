@@ -48,7 +48,7 @@ struct Headroom {
 };
 
 /// What a class is sure of and what it may have at most; nothing said is no floor and no ceiling. Room that a class's floor does not use is
-/// anybody's until the class has requests waiting: without pressure the limits change nothing.
+/// anybody's, but for what those of the class that wait need: without pressure the limits change nothing.
 struct ClassLimit {
   Tokens floor{};                             // of pool 0: while the class waits below it, others may not start into what is missing
   Percent share{};                            // the floor is at least this share of pool 0's capacity
