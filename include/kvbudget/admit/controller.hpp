@@ -66,12 +66,12 @@ class AdmissionController {
     cut(request);
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
-    Verdict verdict = screen(request);
-    if (verdict.rejected()) {
-      ++account.rejected[static_cast<std::size_t>(verdict.reason)];
-    } else {
-      verdict.ticket = state_.table.ticket(state_.enqueue(request));
+    Verdict verdict;
+    if (takes(request, verdict)) {
+      verdict.ticket = state_.enqueue(request);
       if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
+    } else {
+      ++account.rejected[static_cast<std::size_t>(verdict.reason)];
     }
     note(verdict.rejected() ? EventKind::rejected : EventKind::submitted, request, verdict, {}, {});
     tell();
@@ -167,7 +167,7 @@ class AdmissionController {
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
   std::uint64_t more_of(Request request) const {
     cut(request);
-    if (state_.yielding || screen(request).rejected()) return 0;
+    if (Verdict verdict; state_.yielding || !takes(request, verdict)) return 0;
     Planner<State> planner{state_, asked_, {}};
     Live const shape{request};
     std::uint64_t more = 0;
@@ -297,32 +297,32 @@ class AdmissionController {
 
   // ---- what can never be ----
 
-  /// What can be said of a request before it is queued: all that makes it impossible for ever, and a full queue.
-  Verdict screen(Request const& request) const {
+  /// Whether a request is queued: not where it is impossible for ever, or the queue is full. The verdict says why not, or what it needs.
+  bool takes(Request const& request, Verdict& verdict) const {
     AdmissionLimits const& limits = state_.limits;
-    if (!complaints_.empty()) return reject(Reason::bad_limits, complaints_[0].field, complaints_[0].value, 0);
-    if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
-    if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt", 0, 0);
-    if (request.prompt > limits.max_length) return reject(Reason::bad_request, ".prompt", request.prompt.count, limits.max_length.count);
-    if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
-    if (request.tenant >= limits.tenants) return reject(Reason::bad_request, ".tenant", request.tenant, limits.tenants);
-    if (draining_) return reject(Reason::draining, "", 0, 0);
-    Verdict const verdict = impossible(request);
-    if (verdict.rejected()) return verdict;
-    if (request.deadline < state_.now) return reject(Reason::expired, ".deadline", request.deadline, state_.now);
-    if (request.request_class.index < limits.class_limits.size()) {
-      ClassLimit const& limit = limits.class_limits[request.request_class.index];
-      ClassAccount const& of = state_.account(request.request_class);
-      if (of.queued_requests >= limit.queued) return reject(Reason::class_queue_full, ".queued", of.queued_requests + 1, limit.queued);
-      if (of.queued_tokens + request.prompt > limit.queued_tokens)
-        return reject(Reason::class_queue_full, ".queued_tokens", (of.queued_tokens + request.prompt).count, limit.queued_tokens.count);
-    }
-    if (state_.table.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
-    return verdict;
+    if (!complaints_.empty()) return reject(verdict, Reason::bad_limits, complaints_[0].field, complaints_[0].value);
+    if (request.request_class.index >= classes()) return reject(verdict, Reason::unknown_class, ".request_class", request.request_class.index, classes());
+    if (request.prompt == Tokens{}) return reject(verdict, Reason::bad_request, ".prompt");
+    if (request.prompt > limits.max_length) return reject(verdict, Reason::bad_request, ".prompt", request.prompt.count, limits.max_length.count);
+    if (request.branches == 0) return reject(verdict, Reason::bad_request, ".branches");
+    if (request.tenant >= limits.tenants) return reject(verdict, Reason::bad_request, ".tenant", request.tenant, limits.tenants);
+    if (draining_) return reject(verdict, Reason::draining, "");
+    if (!can_ever_fit(request, verdict)) return false;
+    if (request.deadline < state_.now) return reject(verdict, Reason::expired, ".deadline", request.deadline, state_.now);
+    if (request.request_class.index < limits.class_limits.size() && !class_takes(request, verdict)) return false;
+    return !state_.table.full() || reject(verdict, Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
+  }
+  bool class_takes(Request const& request, Verdict& verdict) const {
+    ClassLimit const& limit = state_.limits.class_limits[request.request_class.index];
+    ClassAccount const& of = state_.account(request.request_class);
+    Tokens const tokens = of.queued_tokens + request.prompt;
+    if (of.queued_requests >= limit.queued) return reject(verdict, Reason::class_queue_full, ".queued", of.queued_requests + 1, limit.queued);
+    return tokens <= limit.queued_tokens || reject(verdict, Reason::class_queue_full, ".queued_tokens", tokens.count, limit.queued_tokens.count);
   }
 
-  static Verdict reject(Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-    return {.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+  [[gnu::noinline]] static bool reject(Verdict& verdict, Reason reason, char const* field, std::uint64_t value = 0, std::uint64_t limit = 0) {
+    verdict = {.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+    return false;
   }
   static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
 
@@ -338,25 +338,27 @@ class AdmissionController {
             .limit = ledger.capacity(pool)};
   }
 
-  /// Rejected where the whole request could not be served even if it were alone; else queued.
-  Verdict impossible(Request const& request) const {
+  /// Whether the whole request could be served if it were alone.
+  bool can_ever_fit(Request const& request, Verdict& verdict) const {
     Sequences const all = whole(request);
-    Verdict const queued = at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, all));
-    if constexpr (waits_for_ever<Policy>) return queued;
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+    Blocks const of_first = state_.most(0, all);
+    verdict = at_pool(Outcome::queued, Reason::in_queue, 0, of_first);
+    if constexpr (waits_for_ever<Policy>) return true;
+    if (of_first > state_.ledger.capacity(0)) return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, 0, of_first), false;
+    for (std::uint32_t pool = 1; pool < pools(); ++pool)
       if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
-        return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
+        return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed), false;
     AdmissionLimits const& limits = state_.limits;
-    if (request.branches > limits.max_running) return reject(Reason::exceeds_capacity, ".max_running", request.branches, limits.max_running);
+    if (request.branches > limits.max_running) return reject(verdict, Reason::exceeds_capacity, ".max_running", request.branches, limits.max_running);
     if (request.request_class.index < limits.class_limits.size()) {
       Tokens const most = limits.class_limits[request.request_class.index].tokens, tokens = request.prompt + request.max_new * request.branches;
-      if (tokens > most) return reject(Reason::exceeds_class, ".tokens", tokens.count, most.count);
+      if (tokens > most) return reject(verdict, Reason::exceeds_class, ".tokens", tokens.count, most.count);
     }
     if (limits.whole_prompts) {
       Tokens const most = min(limits.tokens_per_step, limits.chunk), tokens = request.prompt + request.max_new;
-      if (tokens > most) return reject(Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
+      if (tokens > most) return reject(verdict, Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
     }
-    return queued;
+    return true;
   }
 
   Complaints check_resize(Budget capacity, std::uint32_t pool) const {
@@ -377,8 +379,8 @@ class AdmissionController {
     for (std::uint32_t slot = 0; slot < leases_.size(); ++slot) {
       Live const& live = state_.table[slot];
       if (!live.queued()) continue;
-      Verdict verdict = impossible(live.request);
-      if (!verdict.rejected()) continue;
+      Verdict verdict;
+      if (can_ever_fit(live.request, verdict)) continue;
       verdict.ticket = state_.table.ticket(slot);
       note(EventKind::rejected, live.request, verdict, {}, {});
       state_.refuse(slot, verdict.reason);
@@ -471,16 +473,19 @@ class AdmissionController {
 
   /// What there is nothing to decide about is done here; the numbers of a verdict that nobody looks at cost nothing.
   Verdict grow(Live& live, Ticket ticket, Tokens more) {
-    Verdict const in_room{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
     if constexpr (told) return grow_by_decision(ticket, more);
-    if (more < live.left) {
+    if (more < live.left) [[likely]] {
       state_.grow_in_room(live, more);
-      return in_room;
+    } else if (more == live.left) {
+      state_.fill_room(live);
+    } else {
+      Blocks const taken = state_.grow_beyond_room(live, more);
+      if (taken.saturated()) return grow_by_decision(ticket, more);
+      return grown(ticket, taken);
     }
-    bool const has_room = more == live.left;
-    Blocks const taken = state_.grow_undecided(live, more);
-    if (taken.saturated()) return grow_by_decision(ticket, more);
-    if (has_room) return in_room;
+    return {.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
+  }
+  Verdict grown(Ticket ticket, Blocks taken) const {
     Verdict verdict = at_pool(Outcome::admitted, Reason::grown, 0, taken);
     verdict.ticket = ticket;
     verdict.free += taken;

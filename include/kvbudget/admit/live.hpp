@@ -34,6 +34,8 @@ struct Progress {
   bool step_by_step{};  // plans of whole steps advance it
   bool keeps{};         // of the blocks it left as cache some are not taken
   bool next_counted{};  // `next` is among what the next step takes
+  bool freely{};        // its growth only moves counts
+  bool by_block{};      // and beyond its room a token takes a block of pool 0
 };
 
 struct Live : Progress {
@@ -61,10 +63,8 @@ struct Live : Progress {
   constexpr Tokens computed() const { return step_by_step ? done : length(); }
   constexpr bool progressed() const { return grown() > started_at; }
   /// Cached tokens of all branches, which share the prompt; now, or at another length.
-  constexpr Tokens cached() const { return cached_at(length()); }
-  constexpr Tokens cached_at(Tokens length) const {
-    return request.branches == 1 ? length : of_branches(length);
-  }
+  [[gnu::always_inline]] constexpr Tokens cached() const { return cached_at(length()); }
+  [[gnu::always_inline]] constexpr Tokens cached_at(Tokens length) const { return request.branches == 1 ? length : of_branches(length); }
   [[gnu::noinline]] constexpr Tokens of_branches(Tokens length) const { return min(length, request.prompt) + (length - request.prompt) * request.branches; }
   constexpr Sequences sequences(Tokens length) const { return {length + request.ahead(), request.prompt, request.branches}; }
   /// Its cache comes from elsewhere when it starts; after a preemption it is computed here.

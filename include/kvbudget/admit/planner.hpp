@@ -34,6 +34,7 @@ class Planner {
     if constexpr (State::looks_ahead_) plan_.draft.peak = state.peak;
     running_ = state.running.size();
     sequences_ = state.sequences;
+    limited_ = state.limited || !tokens_.saturated() || !chunk_.saturated();
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
       plan.available[pool] = state.ledger.available(pool);
       of_pool(pool) = {.available = plan.available[pool],
@@ -146,7 +147,7 @@ class Planner {
   Considered const& consider(Live const& live, std::uint32_t slot) {
     Considered& as = plan_.draft.considered;
     need(live, slot, as);
-    judge(live, slot, as, as.verdict);
+    judge(live, slot, as);
     if (as.fits()) as.reach = state_.reach(live.sequences(as.reserved));
     return as;
   }
@@ -154,13 +155,18 @@ class Planner {
     as.found = found(live, slot);
     as.tokens = min(min(chunk_, tokens_), live.length() - as.found);
     Tokens const asked = reserved_for(live, as.found, as.tokens);
-    as.reserved = takes_by_chunks() ? as.found + as.tokens : asked;
-    Sequences const all = live.sequences(asked), at_first = live.sequences(as.reserved);
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      Blocks const whole = free_for(all, pool), first = takes_by_chunks() ? state_.held(pool, at_first, as.tokens) : whole;
-      Blocks const shared = shared_by(live, slot, pool);
-      as.must_be_free[pool] = max(whole, first) - shared;
-      as.blocks[pool] = first - shared;
+    Sequences const all = live.sequences(asked);
+    if constexpr (takes_by_chunks()) {
+      as.reserved = as.found + as.tokens;
+      Sequences const at_first = live.sequences(as.reserved);
+      state_.ledger.each_pool([&](std::uint32_t pool) {
+        Blocks const first = state_.held(pool, at_first, as.tokens), shared = shared_by(live, slot, pool);
+        as.must_be_free[pool] = max(free_for(all, pool), first) - shared;
+        as.blocks[pool] = first - shared;
+      });
+    } else {
+      as.reserved = asked;
+      state_.ledger.each_pool([&](std::uint32_t pool) { as.must_be_free[pool] = as.blocks[pool] = free_for(all, pool) - shared_by(live, slot, pool); });
     }
   }
 
@@ -601,39 +607,47 @@ class Planner {
       return state_.most(pool, of);
   }
 
-  void judge(Live const& live, std::uint32_t slot, Considered const& as, Verdict& verdict) {
-    PoolBlocks const& needed = as.must_be_free;
-    auto const say = [&](Reason reason, std::uint32_t pool, Blocks beside) {
-      verdict = at_pool(Outcome::queued, reason, slot, pool, needed[pool]);
-      verdict.headroom = beside;
-    };
-    auto const count = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      verdict = {.outcome = Outcome::queued, .reason = reason, .ticket = ticket(slot), .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
+  /// Whether it fits what its need says, by every limit. One that fits is given no numbers: with_numbers() does.
+  void judge(Live const& live, std::uint32_t slot, Considered& as) {
+    if (limited_ && !within_limits(live, slot, as)) return;
+    PoolBlocks const peak = peak_with(live);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (!has_room(live, slot, as, pool, peak[pool])) return;
+    as.verdict.outcome = Outcome::admitted;
+    as.verdict.reason = running_ == 0 ? Reason::fits_alone : Reason::fits;
+    as.verdict.ticket = ticket(slot);
+    as.verdict.pool = 0;
+  }
+
+  /// The limits that pools do not count.
+  bool within_limits(Live const& live, std::uint32_t slot, Considered& as) {
+    auto const over = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
+      as.verdict = {.outcome = Outcome::queued, .reason = reason, .ticket = ticket(slot), .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
+      return false;
     };
     AdmissionLimits const& limits = state_.limits;
-    if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return count(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
+    if (Ceiling const ceiling = class_ceiling(live, as); ceiling.field) return over(Reason::class_limit, ceiling.field, ceiling.with, ceiling.limit);
     std::uint64_t const sequences = sequences_ + live.request.branches, kept = missing_running(live.request.request_class);
-    if (sequences > limits.max_running) return count(Reason::running_limit, ".max_running", sequences, limits.max_running);
-    if (sequences > limits.max_running - kept) return count(Reason::class_floor, ".max_running", sequences, limits.max_running - kept);
+    if (sequences > limits.max_running) return over(Reason::running_limit, ".max_running", sequences, limits.max_running);
+    if (sequences > limits.max_running - kept) return over(Reason::class_floor, ".max_running", sequences, limits.max_running - kept);
     if (limits.adapters != 0 && !loaded(live.request.adapter) && state_.adapters.size() + plan_.draft.adapters.size() >= limits.adapters)
-      return count(Reason::adapter_limit, ".adapters", limits.adapters + std::uint64_t{1}, limits.adapters);
+      return over(Reason::adapter_limit, ".adapters", limits.adapters + std::uint64_t{1}, limits.adapters);
     Tokens const to_compute = live.length() - as.found;
     if (to_compute != Tokens{} && (as.tokens == Tokens{} || (limits.whole_prompts && as.tokens < to_compute)))
-      return count(Reason::step_budget, ".tokens_per_step", limits.whole_prompts ? to_compute.count : 1, tokens_.count);
-    PoolBlocks const peak = peak_with(live);
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      Blocks const left = headroom(pool), floors = pool == 0 ? missing_floors(live.request.request_class) : Blocks{};
-      if (needed[pool] > of_pool(pool).available) return say(Reason::no_room, pool, left);
-      if (needed[pool] + left > of_pool(pool).available) return say(Reason::headroom, pool, left);
-      if (State::looks_ahead_ && peak[pool] + (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool)) > state_.ledger.capacity(pool)) {
-        say(Reason::future_peak, pool, left);
-        verdict.needed = peak[pool];
-        verdict.free = state_.ledger.capacity(pool);
-        return;
-      }
-      if (needed[pool] + left + floors > of_pool(pool).available) return say(Reason::class_floor, pool, left + floors);
-    }
-    verdict = {.outcome = Outcome::admitted, .reason = running_ == 0 ? Reason::fits_alone : Reason::fits, .ticket = ticket(slot)};
+      return over(Reason::step_budget, ".tokens_per_step", limits.whole_prompts ? to_compute.count : 1, tokens_.count);
+    return true;
+  }
+
+  bool has_room(Live const& live, std::uint32_t slot, Considered& as, std::uint32_t pool, Blocks peak) {
+    Blocks const needed = as.must_be_free[pool], free = of_pool(pool).available, left = headroom(pool);
+    Blocks const floors = pool == 0 && limited_ ? missing_floors(live.request.request_class) : Blocks{};
+    Blocks const peak_free = state_.ledger.capacity(pool) - (running_ == 0 ? Blocks{} : state_.ledger.headroom(pool));
+    if (needed + left + floors <= free && peak <= peak_free) return true;
+    Reason const reason = needed > free ? Reason::no_room : needed + left > free ? Reason::headroom : peak > peak_free ? Reason::future_peak : Reason::class_floor;
+    as.verdict = at_pool(Outcome::queued, reason, slot, pool, reason == Reason::future_peak ? peak : needed);
+    as.verdict.headroom = reason == Reason::class_floor ? left + floors : left;
+    if (reason == Reason::future_peak) as.verdict.free = state_.ledger.capacity(pool);
+    return false;
   }
 
   /// The most that those in flight, and those that the plan starts, will hold at once with it; nothing where the need does not look ahead.
@@ -732,6 +746,7 @@ class Planner {
   std::uint32_t scanned_{};
   std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};  // starts, as far as the peak knows them
+  bool limited_{};           // there are limits that pools do not count, or floors
   bool only_below_floor_{};
   bool floors_hold_{true};
 };
