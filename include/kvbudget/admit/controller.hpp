@@ -62,8 +62,8 @@ class AdmissionController {
   }
 
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length, or as the policy says.
-  Verdict submit(Request request) {
-    cut(request);
+  Verdict submit(Request const& request) {
+    if (Tokens const most = most_new(request); request.max_new > most) return submit(with(request, most));
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
     Verdict verdict;
@@ -126,18 +126,12 @@ class AdmissionController {
 
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
-    Planner<State> planner{state_, scratch_, {}};
-    Considered const* const next = planner.find_next();
-    bool const started = next && start(*next, false);
-    for (auto const& one : scratch_.wait)
-      if (next && one.ticket() != next->ticket()) state_.passed(one.ticket().slot, 1);
-    if (!started) {
-      state_.end_pass();
-      return {};
-    }
-    Lease lease{*this, next->ticket(), state_.table[next->ticket().slot]};
-    tell();
-    return lease;
+    AsItIs const now{state_};
+    std::uint32_t const first = state_.yielding ? no_slot : first_waiting(now);
+    if (first == no_slot) return state_.end_pass(), Lease{};
+    Considered& as = scratch_.draft.considered;
+    if (Fit{now}.consider(state_.table[first], first, as)) return lease_of(as);
+    return admit_another();
   }
 
   /// A lease of a request that runs and has none: one that a plan has started.
@@ -165,8 +159,8 @@ class AdmissionController {
   }
 
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
-  std::uint64_t more_of(Request request) const {
-    cut(request);
+  std::uint64_t more_of(Request const& request) const {
+    if (Tokens const most = most_new(request); request.max_new > most) return more_of(with(request, most));
     if (Verdict verdict; state_.yielding || !takes(request, verdict)) return 0;
     Planner<State> planner{state_, asked_, {}};
     Live const shape{request};
@@ -263,8 +257,8 @@ class AdmissionController {
         observer_{std::move(observer)},
         state_{limits, std::move(policy), complaints.empty(), make},
         leases_(state_.table.size()) {
-    Planner<State>::fit(scratch_, state_);
-    Planner<State>::fit(asked_, state_);
+    Planner<State>::size_for(scratch_, state_);
+    Planner<State>::size_for(asked_, state_);
     scratch_.preempt.reserve(leases_.size());
     scratch_.wait.reserve(leases_.size());
     scratch_.grow.reserve(1);
@@ -287,12 +281,16 @@ class AdmissionController {
     return complaints;
   }
 
-  void cut(Request& request) const {
+  Tokens most_new(Request const& request) const {
     Tokens const longest = state_.limits.max_length;
     if constexpr (requires { state_.policy.most_new(request, pool(), longest); })
-      request.max_new = state_.policy.most_new(request, pool(), longest);
+      return state_.policy.most_new(request, pool(), longest);
     else
-      request.max_new = min(request.max_new, longest - request.prompt);
+      return longest - request.prompt;
+  }
+  static Request with(Request request, Tokens max_new) {
+    request.max_new = max_new;
+    return request;
   }
 
   // ---- what can never be ----
@@ -443,6 +441,22 @@ class AdmissionController {
     if (step_by_step) state_.generate(slot);
     if (live.cached() != before) note(EventKind::grown, live.request, one.verdict, before, live.cached());
     return true;
+  }
+
+  /// Where the first does not start: as the policy says of those behind it.
+  [[gnu::noinline]] Lease admit_another() {
+    Planner<State> planner{state_, scratch_, {}};
+    Considered const* const next = planner.find_next();
+    for (auto const& one : scratch_.wait)
+      if (next && one.ticket() != next->ticket()) state_.passed(one.ticket().slot, 1);
+    return next ? lease_of(*next) : (state_.end_pass(), Lease{});
+  }
+  /// An ended one where a source gave less than it said it had.
+  Lease lease_of(Considered const& next) {
+    if (!start(next, false)) return state_.end_pass(), Lease{};
+    Lease lease{*this, next.ticket(), state_.table[next.ticket().slot]};
+    tell();
+    return lease;
   }
 
   template <class Start>

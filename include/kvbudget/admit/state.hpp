@@ -106,6 +106,21 @@ class AdmissionState {
   ClassAccount& account(RequestClass request_class) { return accounts[account_index(request_class)]; }
   ClassAccount const& account(RequestClass request_class) const { return accounts[account_index(request_class)]; }
   std::uint64_t served(std::uint32_t tenant) const { return served_[tenant]; }
+  ClassUsage usage(RequestClass request_class) const {
+    ClassAccount const& of = account(request_class);
+    return {.active_requests = of.active_requests,
+            .started = 0,
+            .active_tokens = of.active_tokens,
+            .to_compute = of.to_compute,
+            .held = ledger.held(0, request_class)};
+  }
+  /// Whether an adapter takes no more room among those in use.
+  bool loaded(std::uint64_t adapter) const {
+    if (adapter == 0 || limits.adapters == 0) return true;
+    for (auto const& one : adapters)
+      if (one.adapter == adapter) return true;
+    return false;
+  }
 
   WaitingView waiting_view(Live const& live, Tokens at_once) const {
     return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
@@ -115,12 +130,16 @@ class AdmissionState {
     if (paged_by_ == Tokens{} || of.branches != 1) return footprint.most(pool, of);
     return pool == 0 ? blocks_for(of.length, paged_by_) : Blocks{};
   }
-  Footprint::Reach reach(Sequences const& of) const {
+  /// Of sequences for which pool 0 has `blocks`.
+  Footprint::Reach reach(Sequences const& of, Blocks blocks) const {
     if (paged_by_ == Tokens{} || of.branches != 1) return footprint.reach(of);
-    Tokens const end = round_up(of.length, paged_by_);
+    Tokens const end = paged_by_ * blocks.count;
     return {.room = end, .tokens_held = end};
   }
-  Footprint::Reach reach(Live const& live, Tokens length) const { return reach(live.sequences(max(length, live.reserved))); }
+  Footprint::Reach reach(Live const& live, Tokens length) const {
+    Sequences const of = live.sequences(max(length, live.reserved));
+    return reach(of, most(0, of));
+  }
 
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
@@ -150,7 +169,7 @@ class AdmissionState {
 
   /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first. What is shared of a
   /// window is out of it soon: such hits take room like idle ones.
-  Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
+  [[gnu::noinline]] Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
     Live const& live = table[slot];
     Tokens const block = ledger.block(pool);
     if (!live.found || block == Tokens{}) return {};
@@ -357,7 +376,7 @@ class AdmissionState {
 
   /// Notes how far what a request in flight holds now reaches.
   void hold(std::uint32_t slot, Footprint::Reach const& reach) { hold(table[slot], reach); }
-  void hold(Live& live, Footprint::Reach const& reach) {
+  [[gnu::always_inline]] void hold(Live& live, Footprint::Reach const& reach) {
     uncount_next(live);
     count_steps(live);
     if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
@@ -370,7 +389,7 @@ class AdmissionState {
 
   /// How far growth needs no look at anything else, and whether its next token already takes blocks.
   void measure(std::uint32_t slot) { measure(table[slot]); }
-  void measure(Live& live) {
+  [[gnu::always_inline]] void measure(Live& live) {
     Tokens const grown = live.grown();
     live.ends = live.freely ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
     live.left = {live.ends.count - grown.count};
@@ -526,7 +545,7 @@ class AdmissionState {
     return Blocks{1};
   }
 
-  void queue(std::uint32_t slot, LiveState state) {
+  [[gnu::always_inline]] void queue(std::uint32_t slot, LiveState state) {
     Live& live = table[slot];
     live.state = state;
     live.queued_in_pass = passes_;
@@ -539,7 +558,7 @@ class AdmissionState {
     ++version;
   }
 
-  void dequeue(std::uint32_t slot) {
+  [[gnu::always_inline]] void dequeue(std::uint32_t slot) {
     Live& live = table[slot];
     lanes.remove(table, slot);
     if (live.keeps) drop_kept(live);
@@ -557,7 +576,7 @@ class AdmissionState {
     table.release(slot);
   }
 
-  void stop(std::uint32_t slot) {
+  [[gnu::always_inline]] void stop(std::uint32_t slot) {
     Live& live = table[slot];
     ledger.give(live.held, live.request.request_class, now);
     running.remove(table, slot);
