@@ -63,19 +63,8 @@ class AdmissionController {
 
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length, or as the policy says.
   Verdict submit(Request const& request) {
-    if (Tokens const most = most_new(request); request.max_new > most) return submit(with(request, most));
-    ClassAccount& account = state_.account(request.request_class);
-    ++account.submitted;
-    Verdict verdict;
-    if (takes(request, verdict)) {
-      verdict.ticket = state_.enqueue(request);
-      if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
-    } else {
-      ++account.rejected[static_cast<std::size_t>(verdict.reason)];
-    }
-    note(verdict.rejected() ? EventKind::rejected : EventKind::submitted, request, verdict, {}, {});
-    tell();
-    return verdict;
+    Tokens const most = most_new(request);
+    return request.max_new > most ? queue(with(request, most)) : queue(request);
   }
 
   /// Blocks of a waiting request's prompt that are found in the cache, as of now. False where it does not wait.
@@ -281,8 +270,9 @@ class AdmissionController {
     return complaints;
   }
 
+  /// So that prompt + max_new is a length: no longer than any may be, nor more than can be counted.
   Tokens most_new(Request const& request) const {
-    Tokens const longest = state_.limits.max_length;
+    Tokens const longest = min(state_.limits.max_length, Tokens{saturated_count - 1});
     if constexpr (requires { state_.policy.most_new(request, pool(), longest); })
       return state_.policy.most_new(request, pool(), longest);
     else
@@ -293,10 +283,25 @@ class AdmissionController {
     return request;
   }
 
+  Verdict queue(Request const& request) {
+    ClassAccount& account = state_.account(request.request_class);
+    ++account.submitted;
+    Verdict verdict;
+    if (takes(request, verdict)) {
+      verdict.ticket = state_.enqueue(request);
+      if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
+    } else {
+      ++account.rejected[static_cast<std::size_t>(verdict.reason)];
+    }
+    note(verdict.rejected() ? EventKind::rejected : EventKind::submitted, request, verdict, {}, {});
+    tell();
+    return verdict;
+  }
+
   // ---- what can never be ----
 
   /// Whether a request is queued: not where it is impossible for ever, or the queue is full. The verdict says why not, or what it needs.
-  bool takes(Request const& request, Verdict& verdict) const {
+  [[gnu::always_inline]] bool takes(Request const& request, Verdict& verdict) const {
     AdmissionLimits const& limits = state_.limits;
     if (!complaints_.empty()) return reject(verdict, Reason::bad_limits, complaints_[0].field, complaints_[0].value);
     if (request.request_class.index >= classes()) return reject(verdict, Reason::unknown_class, ".request_class", request.request_class.index, classes());
@@ -307,10 +312,11 @@ class AdmissionController {
     if (draining_) return reject(verdict, Reason::draining, "");
     if (!can_ever_fit(request, verdict)) return false;
     if (request.deadline < state_.now) return reject(verdict, Reason::expired, ".deadline", request.deadline, state_.now);
-    if (request.request_class.index < limits.class_limits.size() && !class_takes(request, verdict)) return false;
+    if (state_.limited && !class_takes(request, verdict)) return false;
     return !state_.table.full() || reject(verdict, Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
   }
-  bool class_takes(Request const& request, Verdict& verdict) const {
+  [[gnu::noinline]] bool class_takes(Request const& request, Verdict& verdict) const {
+    if (request.request_class.index >= state_.limits.class_limits.size()) return true;
     ClassLimit const& limit = state_.limits.class_limits[request.request_class.index];
     ClassAccount const& of = state_.account(request.request_class);
     Tokens const tokens = of.queued_tokens + request.prompt;
@@ -337,7 +343,7 @@ class AdmissionController {
   }
 
   /// Whether the whole request could be served if it were alone.
-  bool can_ever_fit(Request const& request, Verdict& verdict) const {
+  [[gnu::always_inline]] bool can_ever_fit(Request const& request, Verdict& verdict) const {
     Sequences const all = whole(request);
     Blocks const of_first = state_.most(0, all);
     verdict = at_pool(Outcome::queued, Reason::in_queue, 0, of_first);
@@ -346,6 +352,10 @@ class AdmissionController {
     for (std::uint32_t pool = 1; pool < pools(); ++pool)
       if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
         return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed), false;
+    return !state_.limited || within_limits(request, verdict);
+  }
+  /// The limits that pools do not count.
+  [[gnu::noinline]] bool within_limits(Request const& request, Verdict& verdict) const {
     AdmissionLimits const& limits = state_.limits;
     if (request.branches > limits.max_running) return reject(verdict, Reason::exceeds_capacity, ".max_running", request.branches, limits.max_running);
     if (request.request_class.index < limits.class_limits.size()) {
@@ -540,9 +550,8 @@ class AdmissionController {
 
   // ---- leaving ----
 
-  bool leave(Ticket ticket, EventKind how) {
-    if (!state_.table.valid(ticket)) return false;
-    Live const& live = state_.table[ticket.slot];
+  bool leave(Ticket ticket, EventKind how) { return state_.table.valid(ticket) && leave(state_.table[ticket.slot], ticket, how); }
+  bool leave(Live const& live, Ticket ticket, EventKind how) {
     note(how, live.request, {.reason = Reason::ended, .ticket = ticket}, live.in_flight() ? live.cached() : Tokens{}, {});
     end_lease(ticket.slot);
     state_.leave(ticket.slot, how == EventKind::completed,

@@ -17,10 +17,10 @@ class Fit {
   explicit Fit(View& view, bool floors_hold = true) : view_{view}, state_{view.state()}, floors_hold_{floors_hold} {}
 
   /// Of a request that waits, or, without a slot, of one that is only asked for. `as` says what it takes where it fits, and why it does not.
-  bool consider(Live const& live, std::uint32_t slot, Considered& as) {
+  [[gnu::always_inline]] bool consider(Live const& live, std::uint32_t slot, Considered& as) {
     need(live, slot, as);
     if (!judge(live, slot, as)) return false;
-    as.reach = state_.reach(live.sequences(as.reserved), as.blocks[0] + shared_by(live, slot, 0));
+    as.reach = state_.reach(live, as.reserved, live.found ? as.blocks[0] + shared_by(live, slot, 0) : as.blocks[0]);
     return true;
   }
 
@@ -41,7 +41,8 @@ class Fit {
 
   [[gnu::always_inline]] void need(Live const& live, std::uint32_t slot, Considered& as) {
     as.found = found(live, slot);
-    as.tokens = min(min(view_.chunk(), view_.tokens()), live.length() - as.found);
+    as.tokens = {live.length().count - as.found.count};
+    if (view_.limited()) as.tokens = min(as.tokens, min(view_.chunk(), view_.tokens()));
     Tokens const asked = reserved_for(live, as.found, as.tokens);
     Sequences const all = live.sequences(asked);
     if constexpr (takes_by_chunks) {
@@ -54,7 +55,10 @@ class Fit {
       });
     } else {
       as.reserved = asked;
-      state_.ledger.each_pool([&](std::uint32_t pool) { as.must_be_free[pool] = as.blocks[pool] = free_for(all, pool) - shared_by(live, slot, pool); });
+      state_.ledger.each_pool([&](std::uint32_t pool) {
+        Blocks const whole = free_for(all, pool);
+        as.must_be_free[pool] = as.blocks[pool] = live.found ? whole - shared_by(live, slot, pool) : whole;
+      });
     }
   }
 
@@ -109,24 +113,27 @@ class Fit {
   [[gnu::always_inline]] bool judge(Live const& live, std::uint32_t slot, Considered& as) {
     if (view_.limited() && !within_limits(live, slot, as)) return false;
     PoolBlocks const peak = peak_with(live);
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      Blocks const floors = pool == 0 && view_.limited() ? missing_floors(live.request.request_class) : Blocks{};
-      if (as.must_be_free[pool] + headroom(pool) + floors <= view_.available(pool) && !(State::looks_ahead_ && peak[pool] > room_for_peak(pool))) continue;
-      as.verdict = too_little(slot, as.must_be_free[pool], pool, floors, peak[pool]);
-      return false;
-    }
+    Blocks const floors = view_.limited() ? missing_floors(live.request.request_class) : Blocks{};
+    if (!has_room(as, 0, floors, peak)) return as.verdict = too_little(live, slot, as, 0, floors, peak), false;
+    for (std::uint32_t pool = 1; pool < pools(); ++pool)
+      if (!has_room(as, pool, {}, peak)) return as.verdict = too_little(live, slot, as, pool, {}, peak), false;
     as.verdict.outcome = Outcome::admitted;
     as.verdict.reason = view_.running() == 0 ? Reason::fits_alone : Reason::fits;
-    as.verdict.ticket = ticket(slot);
+    as.verdict.ticket = {slot, live.generation};
     as.verdict.pool = 0;
     return true;
   }
+  bool has_room(Considered const& as, std::uint32_t pool, Blocks floors, PoolBlocks const& peak) const {
+    bool const enough = as.must_be_free[pool] + headroom(pool) + floors <= view_.available(pool);
+    return State::looks_ahead_ ? enough && peak[pool] <= room_for_peak(pool) : enough;
+  }
 
-  [[gnu::noinline]] Verdict too_little(std::uint32_t slot, Blocks needed, std::uint32_t pool, Blocks floors, Blocks peak) const {
-    Blocks const left = headroom(pool), free = view_.available(pool), capacity = state_.ledger.capacity(pool);
+  [[gnu::noinline]] Verdict too_little(Live const& live, std::uint32_t slot, Considered const& as, std::uint32_t pool, Blocks floors,
+                                       PoolBlocks const& peak) const {
+    Blocks const needed = as.must_be_free[pool], left = headroom(pool), free = view_.available(pool), capacity = state_.ledger.capacity(pool);
     Verdict verdict{.outcome = Outcome::queued,
                     .reason = Reason::class_floor,
-                    .ticket = ticket(slot),
+                    .ticket = {slot, live.generation},
                     .pool = pool,
                     .pool_name = state_.ledger.name(pool),
                     .block = state_.ledger.block(pool),
@@ -138,9 +145,9 @@ class Fit {
       verdict.reason = Reason::no_room;
     } else if (needed + left > free) {
       verdict.reason = Reason::headroom;
-    } else if (State::looks_ahead_ && peak > room_for_peak(pool)) {
+    } else if (State::looks_ahead_ && peak[pool] > room_for_peak(pool)) {
       verdict.reason = Reason::future_peak;
-      verdict.needed = peak;
+      verdict.needed = peak[pool];
       verdict.free = capacity;
     } else {
       verdict.headroom += floors;
@@ -162,7 +169,7 @@ class Fit {
   /// The limits that pools do not count.
   [[gnu::noinline]] bool within_limits(Live const& live, std::uint32_t slot, Considered& as) {
     auto const over = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      as.verdict = {.outcome = Outcome::queued, .reason = reason, .ticket = ticket(slot), .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
+      as.verdict = {.outcome = Outcome::queued, .reason = reason, .ticket = {slot, live.generation}, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
       return false;
     };
     AdmissionLimits const& limits = state_.limits;
@@ -247,7 +254,6 @@ class Fit {
   std::uint64_t waiting(std::uint32_t index) { return saturating_subtract(state_.account(index).queued_requests, view_.usage(index).started); }
 
   std::uint32_t pools() const { return state_.ledger.pools(); }
-  Ticket ticket(std::uint32_t slot) const { return slot == no_slot ? Ticket{} : state_.table.ticket(slot); }
 
   View& view_;
   State const& state_;

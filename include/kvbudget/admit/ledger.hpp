@@ -126,8 +126,8 @@ class Ledger {
   /// The same of one pool.
   [[gnu::always_inline]] bool take(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
     if (!pools_[pool].source.take(blocks)) return false;
-    pools_[pool].held += blocks;
-    held_[cell(pool, request_class)] += blocks;
+    pools_[pool].held.count += blocks.count;  // no more than the source has
+    held_[cell(pool, request_class)].count += blocks.count;
     return true;
   }
 
@@ -193,8 +193,8 @@ class Ledger {
   };
 
   void release(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
-    pools_[pool].held -= blocks;
-    held_[cell(pool, request_class)] -= blocks;
+    pools_[pool].held.count -= blocks.count;
+    held_[cell(pool, request_class)].count -= blocks.count;
   }
   /// Of the first `pools` pools.
   void take_back(PoolBlocks const& blocks, RequestClass request_class, std::uint32_t pools) {

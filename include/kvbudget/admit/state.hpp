@@ -72,7 +72,10 @@ class AdmissionState {
     adapters.reserve(of.adapters);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
     one_paged_pool_ = ledger.pools() > 0 && is_one_paged_pool();
-    limited = !of.class_limits.empty() || of.max_running != saturated_count || of.adapters != 0 || of.whole_prompts;
+    bool const frees = holds_most && !SharesFairly<decltype(policy.order)> && of.tokens_per_step.saturated();
+    free_classes_ = frees ? of.class_limits.size() : max_classes;
+    limited = !of.class_limits.empty() || of.max_running != saturated_count || of.adapters != 0 || of.whole_prompts ||
+              !of.tokens_per_step.saturated() || !of.chunk.saturated();
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
     if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
     if constexpr (requires { policy.initial_memory(); }) memory = policy.initial_memory();
@@ -95,7 +98,7 @@ class AdmissionState {
   std::uint64_t steps{};    // that have begun
   Tokens step_tokens{};     // computed in this one
   std::uint64_t version{};  // counts changes
-  bool limited{};           // there are limits on starts beside the pools and a step's tokens
+  bool limited{};           // there are limits on starts that pools do not count, or floors
   bool yielding{};          // somebody was preempted in this step
   [[no_unique_address]] Memory memory{};
 
@@ -126,19 +129,19 @@ class AdmissionState {
     return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
   }
   /// As the footprint says; of most footprints it is one division.
-  Blocks most(std::uint32_t pool, Sequences const& of) const {
+  [[gnu::always_inline]] Blocks most(std::uint32_t pool, Sequences const& of) const {
     if (paged_by_ == Tokens{} || of.branches != 1) return footprint.most(pool, of);
     return pool == 0 ? blocks_for(of.length, paged_by_) : Blocks{};
   }
-  /// Of sequences for which pool 0 has `blocks`.
-  Footprint::Reach reach(Sequences const& of, Blocks blocks) const {
-    if (paged_by_ == Tokens{} || of.branches != 1) return footprint.reach(of);
+  /// How far `live` gets with `blocks` of pool 0, which are those for `length`.
+  Footprint::Reach reach(Live const& live, Tokens length, Blocks blocks) const {
+    if (paged_by_ == Tokens{} || live.request.branches != 1) return footprint.reach(live.sequences(length));
     Tokens const end = paged_by_ * blocks.count;
     return {.room = end, .tokens_held = end};
   }
   Footprint::Reach reach(Live const& live, Tokens length) const {
-    Sequences const of = live.sequences(max(length, live.reserved));
-    return reach(of, most(0, of));
+    Tokens const reserved = max(length, live.reserved);
+    return reach(live, reserved, most(0, live.sequences(reserved)));
   }
 
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
@@ -199,7 +202,7 @@ class AdmissionState {
   Ticket enqueue(Request const& request) {
     std::uint32_t const slot = table.acquire(request);
     Live& live = table[slot];
-    live.account = &account(request.request_class);
+    live.account = &accounts[request.request_class.index];
     live.arrival = ++arrivals_;
     live.arrived = now;
     if constexpr (SharesFairly<decltype(policy.order)>) {
@@ -220,7 +223,7 @@ class AdmissionState {
 
   void refuse(std::uint32_t slot, Reason reason) {
     ClassAccount& of = *table[slot].account;
-    dequeue(slot);
+    dequeue(slot, table[slot].cached());
     ++of.rejected[static_cast<std::size_t>(reason)];
     forget(slot);
   }
@@ -263,39 +266,46 @@ class AdmissionState {
     if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
-    dequeue(slot);
+    Tokens const length = live.length(), cached = live.cached();
+    dequeue(slot, cached);
     running.push_back(table, slot);
     live.state = live.arrives() ? LiveState::arriving : LiveState::running;
     live.admission = ++admissions_;
     live.reserved = as.reserved;
     live.started_at = live.grown();
-    live.looked_at = live.length();
+    live.looked_at = length;
     live.step_by_step = step_by_step;
+    live.done = as.found;
+    see_how_it_grows(live);
     if (live.found)
       for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.shared[pool] = usable_hits(slot, pool).active;
+    ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = as.blocks[pool]; });
     sequences += live.request.branches;
     if (limits.adapters != 0) use(live.request.adapter);
 
     ClassAccount& of = *live.account;
     ++of.admitted;
     ++of.active_requests;
-    of.active_tokens += live.cached();
+    of.active_tokens += cached;
     if (again) {
       if (preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
       live.lost -= live.cached_at(as.found);
     } else {
       of.found_tokens += as.found;
     }
-    serve(live.request.tenant, live.length() - as.found, false);
-    see_how_it_grows(live);
-    account_for(live, as.found, step_by_step ? as.found + as.tokens : live.length());
-    live.done = as.found;
+    serve(live.request.tenant, length - as.found, false);
     if (step_by_step) {
-      of.to_compute += live.length() - live.done;
+      account_for(live, as.found, as.found + as.tokens);
+      of.to_compute += length - live.done;
       advance(live, as.tokens);
+    } else {
+      account_for(live, cached - live.cached_at(as.found));
     }
-    ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = as.blocks[pool]; });
-    hold(live, as.reach);
+    live.counted_at = steps;
+    live.room = as.reach.room;
+    live.tokens_held = as.reach.tokens_held;
+    of.tokens_held += live.tokens_held;
+    measure(live);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -474,7 +484,7 @@ class AdmissionState {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
       stop(slot);
     } else {
-      dequeue(slot);
+      dequeue(slot, live.cached());
     }
     forget(slot);
   }
@@ -506,9 +516,7 @@ class AdmissionState {
 
   /// Freely: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   void see_how_it_grows(Live& live) {
-    constexpr bool simple = holds_most && !SharesFairly<decltype(policy.order)>;
-    live.freely = simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-                  live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
+    live.freely = live.request.request_class.index >= free_classes_ && live.request.branches == 1 && live.state == LiveState::running && !live.step_by_step;
     live.by_block = live.freely && one_paged_pool_;
   }
 
@@ -558,13 +566,12 @@ class AdmissionState {
     ++version;
   }
 
-  [[gnu::always_inline]] void dequeue(std::uint32_t slot) {
+  [[gnu::always_inline]] void dequeue(std::uint32_t slot, Tokens cached) {
     Live& live = table[slot];
     lanes.remove(table, slot);
     if (live.keeps) drop_kept(live);
-    ClassAccount& of = *live.account;
-    --of.queued_requests;
-    of.queued_tokens -= live.cached();
+    --live.account->queued_requests;
+    live.account->queued_tokens -= cached;
     ++version;
     if (live.has_waited) return;
     live.has_waited = live.queued_in_pass != passes_;
@@ -591,8 +598,7 @@ class AdmissionState {
     count_steps(live);
     of.tokens_held -= live.tokens_held;
     uncount_next(live);
-    live.held = {};
-    live.shared = {};
+    ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = live.shared[pool] = {}; });
     live.tokens_held = {};
     ++version;
   }
@@ -610,8 +616,8 @@ class AdmissionState {
   }
 
   /// Tokens computed from one length to another: those that were lost before are computed again.
-  void account_for(Live& live, Tokens from, Tokens to) {
-    Tokens const computed = live.cached_at(to) - live.cached_at(from);
+  void account_for(Live& live, Tokens from, Tokens to) { account_for(live, live.cached_at(to) - live.cached_at(from)); }
+  void account_for(Live& live, Tokens computed) {
     live.account->useful_tokens += computed;
     if (live.lost != Tokens{}) recompute(live, computed);
   }
@@ -700,6 +706,7 @@ class AdmissionState {
 
   Tokens paged_by_;
   bool one_paged_pool_{};
+  std::size_t free_classes_{};  // of this class and those after it growth may be free: they have no ceiling, nor steps a budget
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::vector<std::uint64_t> served_;

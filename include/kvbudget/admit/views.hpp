@@ -52,7 +52,7 @@ class AsPlanned {
         plan_{plan},
         tokens_{min(step.tokens, state.limits.tokens_per_step - state.step_tokens)},
         chunk_{min(step.chunk, state.limits.chunk)},
-        limited_{state.limited || !tokens_.saturated() || !chunk_.saturated()},
+        limited_{state.limited || !step.tokens.saturated() || !step.chunk.saturated()},
         running_{state.running.size()},
         sequences_{state.sequences} {
     if (plan_.draft.requests.size() < state.table.size()) size_for(plan_, state);
