@@ -288,7 +288,7 @@ class AdmissionController {
     ++account.submitted;
     Verdict verdict;
     if (takes(request, verdict)) {
-      verdict.ticket = state_.enqueue(request);
+      verdict.ticket = state_.enqueue(request, account);
       if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
     } else {
       ++account.rejected[static_cast<std::size_t>(verdict.reason)];

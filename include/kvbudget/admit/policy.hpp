@@ -125,6 +125,7 @@ inline constexpr Bypass unbounded_bypass{.passes = 0xffff'ffff, .scan = 0xffff'f
 namespace order {
 /// In order of arrival.
 struct Arrival {
+  static constexpr bool by_arrival = true;  // all have the same rank
   Bypass bypass{};
   constexpr std::uint64_t rank(WaitingView const&) const { return 0; }
 };
@@ -152,6 +153,7 @@ struct Shortest {
 /// The tenant that was served least comes first, in order of arrival within it (virtual token counter, arXiv 2401.00588): a token to compute
 /// counts `input`, a generated one `output`. A tenant that had nothing here is lifted to the least served of those that have.
 struct FairShare {
+  static constexpr bool by_arrival = true;
   std::uint64_t input{1};
   std::uint64_t output{2};
   Bypass bypass{};

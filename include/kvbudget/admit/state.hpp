@@ -47,6 +47,7 @@ class AdmissionState {
   using Memory = typename MemoryOf<Policy>::type;
   using Plan = BasicStepPlan<Memory>;
   static constexpr bool looks_ahead_ = looks_ahead<Policy>;
+  static constexpr bool by_arrival = requires { decltype(Policy::order)::by_arrival; };
   static constexpr bool holds_most = std::same_as<decltype(holds_of(std::declval<Policy const&>())), holds::Most>;
 
   struct AdapterUse {
@@ -199,10 +200,10 @@ class AdmissionState {
 
   // ---- waiting ----
 
-  Ticket enqueue(Request const& request) {
+  Ticket enqueue(Request const& request, ClassAccount& of_class) {
     std::uint32_t const slot = table.acquire(request);
     Live& live = table[slot];
-    live.account = &accounts[request.request_class.index];
+    live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
     if constexpr (SharesFairly<decltype(policy.order)>) {
@@ -401,7 +402,7 @@ class AdmissionState {
   void measure(std::uint32_t slot) { measure(table[slot]); }
   [[gnu::always_inline]] void measure(Live& live) {
     Tokens const grown = live.grown();
-    live.ends = live.freely ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
+    live.ends = live.freely ? min(Tokens{live.room.count - live.request.ahead().count - live.request.prompt.count}, live.request.max_new) : grown;
     live.left = {live.ends.count - grown.count};
     if (live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room))
       count_next(live);
@@ -453,7 +454,6 @@ class AdmissionState {
     live.left = {};
     live.pending = {};
     live.step_by_step = live.freely = live.by_block = false;
-    live.reserved = {};
     live.again = max(live.again, how.regain);
     live.front = how.front;
     if (how.anew) live.arrival = ++arrivals_;
@@ -557,8 +557,11 @@ class AdmissionState {
     Live& live = table[slot];
     live.state = state;
     live.queued_in_pass = passes_;
-    live.rank = policy.order.rank(waiting_view(live, Tokens::max()));
-    lanes.insert(table, slot);
+    if constexpr (!by_arrival) live.rank = policy.order.rank(waiting_view(live, Tokens::max()));
+    if (by_arrival && state == LiveState::waiting)
+      lanes.append(table, slot);
+    else
+      lanes.insert(table, slot);
     ClassAccount& of = *live.account;
     ++of.queued_requests;
     of.queued_tokens += live.cached();
@@ -599,7 +602,7 @@ class AdmissionState {
     of.tokens_held -= live.tokens_held;
     uncount_next(live);
     ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = live.shared[pool] = {}; });
-    live.tokens_held = {};
+    live.reserved = live.tokens_held = {};
     ++version;
   }
 
