@@ -213,10 +213,10 @@ struct Preemption {
   /// Tokens beyond the known ones that a preempted request must find room for, and holds, when it starts again. It is nobody's victim before
   /// it has generated the first of them: no request is preempted twice without progress. 0: no such guard.
   Tokens regain{};
-  bool enough_or_none{true};   // nobody is preempted for a request that must give way itself
-  bool front{true};            // a preempted request comes before those that were not
-  bool anew{};                 // where not: it queues as if it had been submitted now
-  bool others_go_on{true};     // a request that gives way itself does not end the step of those behind it
+  bool enough_or_none{true};  // nobody is preempted for a request that must give way itself
+  bool front{true};           // a preempted request comes before those that were not
+  bool anew{};                // where not: it queues as if it had been submitted now
+  bool others_go_on{true};    // a request that gives way itself does not end the step of those behind it
 };
 
 namespace holds {
