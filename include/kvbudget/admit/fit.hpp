@@ -17,7 +17,8 @@ class Fit {
   explicit Fit(View& view, bool floors_hold = true) : view_{view}, state_{view.state()}, floors_hold_{floors_hold} {}
 
   /// Of a request that waits, or, without a slot, of one that is only asked for. `as` says what it takes where it fits, and why it does not.
-  [[gnu::always_inline]] bool consider(Live const& live, std::uint32_t slot, Considered& as) {
+  bool consider(Live const& live, std::uint32_t slot, Considered& as) {
+    if (is_plain(live)) return consider_plain(live, slot, as);
     need(live, slot, as);
     if (!judge(live, slot, as)) return false;
     as.reach = state_.reach(live, as.reserved, live.found ? as.blocks[0] + shared_by(live, slot, 0) : as.blocks[0]);
@@ -36,6 +37,22 @@ class Fit {
  private:
   static constexpr bool takes_by_chunks = requires(State const& s) { s.policy.need.taken_by_chunks; };
   static constexpr bool needs_part = requires(State const& s) { s.policy.need.may_be_part; };
+
+  // ---- of most requests, the same in short ----
+
+  bool is_plain(Live const& live) const { return !takes_by_chunks && !needs_part && State::holds_most && live.plain && !view_.limited(); }
+
+  bool consider_plain(Live const& live, std::uint32_t slot, Considered& as) {
+    as.found = {};
+    as.tokens = live.request.prompt;
+    as.reserved = reserved_for(live, {}, as.tokens);
+    as.blocks[0] = as.must_be_free[0] = blocks_for(live.sequences(as.reserved).length, state_.paged_by());
+    PoolBlocks const peak = peak_with(live);
+    if (!has_room(as, 0, {}, peak)) return as.verdict = too_little(live, slot, as, 0, {}, peak), false;
+    as.reach.room = as.reach.tokens_held = {state_.paged_by().count * as.blocks[0].count};
+    fits(live, slot, as);
+    return true;
+  }
 
   // ---- what it needs ----
 
@@ -117,11 +134,14 @@ class Fit {
     if (!has_room(as, 0, floors, peak)) return as.verdict = too_little(live, slot, as, 0, floors, peak), false;
     for (std::uint32_t pool = 1; pool < pools(); ++pool)
       if (!has_room(as, pool, {}, peak)) return as.verdict = too_little(live, slot, as, pool, {}, peak), false;
+    fits(live, slot, as);
+    return true;
+  }
+  void fits(Live const& live, std::uint32_t slot, Considered& as) const {
     as.verdict.outcome = Outcome::admitted;
     as.verdict.reason = view_.running() == 0 ? Reason::fits_alone : Reason::fits;
     as.verdict.ticket = {slot, live.generation};
     as.verdict.pool = 0;
-    return true;
   }
   bool has_room(Considered const& as, std::uint32_t pool, Blocks floors, PoolBlocks const& peak) const {
     bool const enough = as.must_be_free[pool] + headroom(pool) + floors <= view_.available(pool);

@@ -32,6 +32,7 @@ struct Progress {
   bool next_counted{};  // `next` is among what the next step takes
   bool freely{};        // its growth only moves counts
   bool by_block{};      // and beyond its room a token takes a block of pool 0
+  bool plain{};         // it waits, and all it takes is blocks of pool 0 for its prompt
 };
 
 struct Live : Progress {

@@ -145,6 +145,9 @@ class AdmissionState {
     return reach(live, reserved, most(0, live.sequences(reserved)));
   }
 
+  /// The block of a footprint that is as paged() makes it; 0 of any other.
+  Tokens paged_by() const { return paged_by_; }
+
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
   PoolBlocks held_at(Live const& live, Tokens length, Tokens step) const {
@@ -206,6 +209,7 @@ class AdmissionState {
     live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
+    live.plain = one_paged_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_ && limits.adapters == 0;
     if constexpr (SharesFairly<decltype(policy.order)>) {
       lift(request.tenant);
       ++live_of_tenant_[request.tenant];
@@ -218,6 +222,7 @@ class AdmissionState {
     Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
     for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
     table[slot].found = true;
+    table[slot].plain = false;
     of_pools[pool] = hits;
     ++version;
   }
@@ -264,6 +269,7 @@ class AdmissionState {
   /// False when the source gives less than it said it had; the request stays queued.
   bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
+    if (live.plain && !step_by_step) return start_plain(live, slot, as);
     if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
@@ -307,6 +313,34 @@ class AdmissionState {
     live.tokens_held = as.reach.tokens_held;
     of.tokens_held += live.tokens_held;
     measure(live);
+    if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
+    return true;
+  }
+
+  /// The same of a plain one: of all that a start moves, what is not nothing.
+  bool start_plain(Live& live, std::uint32_t slot, Work const& as) {
+    if (!ledger.take(as.blocks[0], live.request.request_class, 0)) return false;
+    Tokens const prompt = live.request.prompt;
+    dequeue(slot, prompt);
+    running.push_back(table, slot);
+    ++sequences;
+    live.state = LiveState::running;
+    live.freely = live.by_block = true;
+    live.admission = ++admissions_;
+    live.counted_at = steps;
+    live.reserved = as.reserved;
+    live.started_at = {};
+    live.held[0] = as.blocks[0];
+    live.room = as.reach.room;
+    live.tokens_held = as.reach.tokens_held;
+    live.ends = live.left = min(Tokens{live.room.count - live.request.ahead().count - prompt.count}, live.request.max_new);
+    if (live.left == Tokens{} && live.request.max_new != Tokens{}) count_next(live);
+    ClassAccount& of = *live.account;
+    ++of.admitted;
+    ++of.active_requests;
+    of.active_tokens.count += prompt.count;
+    of.useful_tokens.count += prompt.count;
+    of.tokens_held.count += live.tokens_held.count;
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -453,7 +487,7 @@ class AdmissionState {
     live.ends = live.grown() + live.pending;
     live.left = {};
     live.pending = {};
-    live.step_by_step = live.freely = live.by_block = false;
+    live.step_by_step = live.freely = live.by_block = live.plain = false;
     live.again = max(live.again, how.regain);
     live.front = how.front;
     if (how.anew) live.arrival = ++arrivals_;
@@ -498,15 +532,19 @@ class AdmissionState {
     ledger.resize(pool, capacity);
     fix_headroom(pool);
     one_paged_pool_ = is_one_paged_pool();
-    for (std::uint32_t slot = running.front(); slot != no_slot; slot = table[slot].next_slot) see_how_it_grows(table[slot]);
+    for (std::uint32_t slot = 0; slot < table.size(); ++slot) {
+      table[slot].plain &= one_paged_pool_;
+      table[slot].by_block &= one_paged_pool_;
+    }
     evict();
     ++version;
   }
 
  private:
-  /// One pool, of which a token takes a block at most, and no count of its tokens can saturate; what is kept in it as cache is not looked at.
+  /// One pool, of which a token takes a block at most, and no count of all requests' tokens in it can saturate; what is kept in it as cache is
+  /// not looked at.
   bool is_one_paged_pool() const {
-    bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count).saturated();
+    bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count * table.size()).saturated();
     return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache;
   }
   void fix_headroom(std::uint32_t pool) {
@@ -596,11 +634,16 @@ class AdmissionState {
     ClassAccount& of = *live.account;
     of.mark_peaks();
     --of.active_requests;
-    of.active_tokens -= live.cached();
-    if (live.step_by_step) of.to_compute -= live.length() - live.done;
     count_steps(live);
-    of.tokens_held -= live.tokens_held;
     uncount_next(live);
+    if (live.by_block) {
+      of.active_tokens.count -= live.length().count;
+      of.tokens_held.count -= live.tokens_held.count;
+    } else {
+      of.active_tokens -= live.cached();
+      of.tokens_held -= live.tokens_held;
+      if (live.step_by_step) of.to_compute -= live.length() - live.done;
+    }
     ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = live.shared[pool] = {}; });
     live.reserved = live.tokens_held = {};
     ++version;
