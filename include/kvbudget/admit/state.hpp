@@ -209,7 +209,7 @@ class AdmissionState {
     live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
-    live.plain = one_paged_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_ && limits.adapters == 0;
+    live.plain = one_paged_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
     if constexpr (SharesFairly<decltype(policy.order)>) {
       lift(request.tenant);
       ++live_of_tenant_[request.tenant];
@@ -269,7 +269,9 @@ class AdmissionState {
   /// False when the source gives less than it said it had; the request stays queued.
   bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
-    if (live.plain && !step_by_step) return start_plain(live, slot, as);
+    return live.plain && !step_by_step ? start_plain(live, slot, as) : start_any(live, slot, as, step_by_step);
+  }
+  [[gnu::noinline]] bool start_any(Live& live, std::uint32_t slot, Work const& as, bool step_by_step) {
     if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
@@ -318,7 +320,7 @@ class AdmissionState {
   }
 
   /// The same of a plain one: of all that a start moves, what is not nothing.
-  bool start_plain(Live& live, std::uint32_t slot, Work const& as) {
+  [[gnu::noinline]] bool start_plain(Live& live, std::uint32_t slot, Work const& as) {
     if (!ledger.take(as.blocks[0], live.request.request_class, 0)) return false;
     Tokens const prompt = live.request.prompt;
     dequeue(slot, prompt);
@@ -516,7 +518,7 @@ class AdmissionState {
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
     if (live.in_flight()) {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
-      stop(slot);
+      live.by_block ? stop_plain(live, slot) : stop(slot);
     } else {
       dequeue(slot, live.cached());
     }
@@ -545,7 +547,7 @@ class AdmissionState {
   /// not looked at.
   bool is_one_paged_pool() const {
     bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count * table.size()).saturated();
-    return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache;
+    return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache && limits.adapters == 0;
   }
   void fix_headroom(std::uint32_t pool) {
     headroom[pool] = ledger.headroom(pool);
@@ -634,17 +636,29 @@ class AdmissionState {
     ClassAccount& of = *live.account;
     of.mark_peaks();
     --of.active_requests;
+    of.active_tokens -= live.cached();
+    if (live.step_by_step) of.to_compute -= live.length() - live.done;
     count_steps(live);
+    of.tokens_held -= live.tokens_held;
     uncount_next(live);
-    if (live.by_block) {
-      of.active_tokens.count -= live.length().count;
-      of.tokens_held.count -= live.tokens_held.count;
-    } else {
-      of.active_tokens -= live.cached();
-      of.tokens_held -= live.tokens_held;
-      if (live.step_by_step) of.to_compute -= live.length() - live.done;
-    }
     ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = live.shared[pool] = {}; });
+    live.reserved = live.tokens_held = {};
+    ++version;
+  }
+
+  /// The same of one that grows by blocks of pool 0.
+  void stop_plain(Live& live, std::uint32_t slot) {
+    ledger.give(live.held, live.request.request_class, now);
+    running.remove(table, slot);
+    --sequences;
+    if constexpr (looks_ahead<Policy>) peak.remove(slot);
+    ClassAccount& of = *live.account;
+    of.mark_peaks();
+    --of.active_requests;
+    of.active_tokens.count -= live.length().count;
+    of.tokens_held.count -= live.tokens_held.count;
+    if (live.next_counted) uncount_next(live);
+    live.held[0] = live.shared[0] = {};
     live.reserved = live.tokens_held = {};
     ++version;
   }
