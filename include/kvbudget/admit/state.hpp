@@ -72,7 +72,7 @@ class AdmissionState {
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
-    one_paged_pool_ = ledger.pools() > 0 && is_one_paged_pool();
+    plain_pool_ = ledger.pools() > 0 && is_plain_pool();
     bool const frees = holds_most && !SharesFairly<decltype(policy.order)> && of.tokens_per_step.saturated();
     free_classes_ = frees ? of.class_limits.size() : max_classes;
     limited = !of.class_limits.empty() || of.max_running != saturated_count || of.adapters != 0 || of.whole_prompts ||
@@ -212,7 +212,7 @@ class AdmissionState {
     live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
-    live.plain = one_paged_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
+    live.plain = plain_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
     if constexpr (SharesFairly<decltype(policy.order)>) {
       lift(request.tenant);
       ++live_of_tenant_[request.tenant];
@@ -545,10 +545,10 @@ class AdmissionState {
   void resize(std::uint32_t pool, Blocks capacity) {
     ledger.resize(pool, capacity);
     fix_headroom(pool);
-    one_paged_pool_ = is_one_paged_pool();
+    plain_pool_ = is_plain_pool();
     for (std::uint32_t slot = 0; slot < table.size(); ++slot) {
-      table[slot].plain &= one_paged_pool_;
-      table[slot].by_block &= one_paged_pool_;
+      table[slot].plain &= plain_pool_;
+      table[slot].by_block &= plain_pool_;
     }
     evict();
     ++version;
@@ -557,7 +557,7 @@ class AdmissionState {
  private:
   /// One pool, of which a token takes a block at most, and no count of all requests' tokens in it can saturate; what is kept in it as cache is
   /// not looked at.
-  bool is_one_paged_pool() const {
+  bool is_plain_pool() const {
     bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count * table.size()).saturated();
     return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache && limits.adapters == 0;
   }
@@ -569,7 +569,7 @@ class AdmissionState {
   /// Freely: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   void see_how_it_grows(Live& live) {
     live.freely = live.request.request_class.index >= free_classes_ && live.request.branches == 1 && live.state == LiveState::running && !live.step_by_step;
-    live.by_block = live.freely && one_paged_pool_;
+    live.by_block = live.freely && plain_pool_;
   }
 
   [[gnu::noinline]] Blocks grow_by_blocks(Live& live, Tokens step) {
@@ -778,7 +778,7 @@ class AdmissionState {
   }
 
   Tokens paged_by_;
-  bool one_paged_pool_{};
+  bool plain_pool_{};
   std::size_t free_classes_{};  // of this class and those after it growth may be free: they have no ceiling, nor steps a budget
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
