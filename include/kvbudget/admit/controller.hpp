@@ -17,6 +17,7 @@
 #include <kvbudget/admit/observer.hpp>
 #include <kvbudget/admit/planner.hpp>
 #include <kvbudget/admit/policies/recommended.hpp>
+#include <kvbudget/admit/transitions.hpp>
 
 namespace kvbudget::inline v1 {
 
@@ -224,7 +225,7 @@ class AdmissionController {
   /// Blocks of a pool that the next token of all running requests takes.
   Blocks next_step(std::uint32_t pool = 0) const { return pool < max_pools ? state_.next_step[pool] : Blocks{}; }
   /// What a tenant was served so far, in the order's virtual tokens.
-  std::uint64_t served(std::uint32_t tenant) const { return complaints_.empty() && tenant < state_.limits.tenants ? state_.served(tenant) : 0; }
+  std::uint64_t served(std::uint32_t tenant) const { return complaints_.empty() && tenant < state_.limits.tenants ? state_.tenants.served(tenant) : 0; }
   Policy const& policy() const { return state_.policy; }
   typename State::Memory const& memory() const { return state_.memory; }
   Observer& observer() { return observer_; }
@@ -631,7 +632,7 @@ class AdmissionController {
 
   Complaints complaints_;
   [[no_unique_address]] Observer observer_;
-  State state_;
+  Transitions<Policy, Source> state_;
   StepPlan scratch_;          // for what is committed at once
   mutable StepPlan asked_;    // for questions
   std::vector<Lease*> leases_;  // by slot; of requests that a plan has started only where lease() was asked for

@@ -30,9 +30,9 @@ class AsItIs {
   Tokens chunk() const { return state_.limits.chunk; }
   bool limited() const { return state_.limited; }
   ClassUsage usage(RequestClass of) const { return state_.usage(of); }
-  std::uint64_t served(std::uint32_t tenant) const { return state_.served(tenant); }
+  std::uint64_t served(std::uint32_t tenant) const { return state_.tenants.served(tenant); }
   bool is_started(std::uint32_t) const { return false; }
-  bool loaded(std::uint64_t adapter) const { return state_.loaded(adapter); }
+  bool loaded(std::uint64_t adapter) const { return state_.adapters.has(adapter); }
   std::size_t adapters() const { return state_.adapters.size(); }
   PoolBlocks peak_with(Decoding const& candidate) const { return state_.peak.peak_with(candidate); }
 
@@ -101,7 +101,7 @@ class AsPlanned {
   ClassUsage const& usage(RequestClass of) { return class_of(of).usage; }
   std::uint64_t& served(std::uint32_t tenant) {
     auto& of = plan_.draft.tenants[tenant];
-    if (of.epoch != plan_.draft.epoch) of = {plan_.draft.epoch, state_.served(tenant)};
+    if (of.epoch != plan_.draft.epoch) of = {plan_.draft.epoch, state_.tenants.served(tenant)};
     return of.served;
   }
   bool is_started(std::uint32_t slot) const {
@@ -111,7 +111,7 @@ class AsPlanned {
   bool loaded(std::uint64_t adapter) const {
     for (auto const one : plan_.draft.adapters)
       if (one == adapter) return true;
-    return state_.loaded(adapter);
+    return state_.adapters.has(adapter);
   }
   std::size_t adapters() const { return state_.adapters.size() + plan_.draft.adapters.size(); }
   PoolBlocks peak_with(Decoding const& candidate) const { return plan_.draft.peak.peak_with(candidate); }
