@@ -188,14 +188,18 @@ class Fit {
     else
       return {};
   }
-  Blocks room_for_peak(std::uint32_t pool) const {
-    return state_.ledger.capacity(pool) - (view_.running() == 0 ? Blocks{} : state_.ledger.headroom(pool));
-  }
+  Blocks room_for_peak(std::uint32_t pool) const { return state_.ledger.capacity(pool) - (view_.running() == 0 ? Blocks{} : state_.ledger.headroom(pool)); }
 
   /// The limits that pools do not count.
   [[gnu::noinline]] bool within_limits(Live const& live, std::uint32_t slot, Considered& as) {
     auto const over = [&](Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-      as.verdict = {.outcome = Outcome::queued, .reason = reason, .ticket = {slot, live.generation}, .needed = {value}, .free = {limit}, .limit = {limit}, .field = field};
+      as.verdict = {.outcome = Outcome::queued,
+                    .reason = reason,
+                    .ticket = {slot, live.generation},
+                    .needed = {value},
+                    .free = {limit},
+                    .limit = {limit},
+                    .field = field};
       return false;
     };
     AdmissionLimits const& limits = state_.limits;

@@ -15,9 +15,8 @@ class Transitions : public AdmissionState<Policy, Source> {
   using Base::holds_most, Base::by_arrival, Base::paged_by_, Base::hits_, Base::outputs_;
 
  public:
-  using Base::policy, Base::limits, Base::footprint, Base::ledger, Base::table, Base::lanes, Base::running, Base::accounts, Base::adapters,
-      Base::tenants, Base::peak, Base::headroom, Base::next_step, Base::sequences, Base::now, Base::steps, Base::step_tokens, Base::version,
-      Base::yielding, Base::memory;
+  using Base::policy, Base::limits, Base::footprint, Base::ledger, Base::table, Base::lanes, Base::running, Base::accounts, Base::adapters, Base::tenants,
+      Base::peak, Base::headroom, Base::next_step, Base::sequences, Base::now, Base::steps, Base::step_tokens, Base::version, Base::yielding, Base::memory;
   using Base::waiting_view, Base::most, Base::reach, Base::decoding, Base::held, Base::at_end, Base::usable_hits, Base::found_without;
 
   template <class Make>
