@@ -66,9 +66,8 @@ Run by_plans(AdmissionLimits const& limits, Jobs jobs, Cancellation cancellation
     submit_arrivals(gate, jobs, step);
     if (cancellation == Cancellation::honoured) cancel_abandoned(gate, jobs, step);
     for (auto const tag : engine.complete()) jobs[tag].abandoned(step) ? gate.cancel(jobs[tag].ticket) : gate.finish(jobs[tag].ticket);
-    gate.plan({}, plan);  // who gives way, who grows, who starts: nothing is done yet
-    gate.commit(plan);    // now it is
-    engine.step(plan);
+    gate.plan({}, plan);                       // who gives way, who grows, who starts: nothing is done yet
+    if (gate.commit(plan)) engine.step(plan);  // now it is
     run.served.observe(gate);
   }
   return run;

@@ -84,8 +84,7 @@ Run serve(std::string admission, AdmissionLimits const& limits, Policy policy, J
     cancel_abandoned(gate, jobs, run.ms);
     for (auto const tag : engine.complete()) gate.finish(jobs[tag].ticket);
     gate.plan({}, plan);
-    gate.commit(plan);
-    engine.step(plan);
+    if (gate.commit(plan)) engine.step(plan);
     run.served.observe(gate);
     run.explain(gate, jobs);
   }

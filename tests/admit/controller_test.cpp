@@ -738,9 +738,15 @@ TEST_CASE("a request that runs and can never fit any more is rejected when it is
   gate.submit(ask(60, 30));
   auto leases = admit_all(gate);
   REQUIRE(gate.resize(50_tokens).empty());
-  REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
+  auto const verdict = leases[0].grow(1_tokens);
+  REQUIRE(verdict.rejected());
+  REQUIRE(verdict.reason == Reason::exceeds_capacity);
+  REQUIRE(verdict.needed == 90_blocks);
+  REQUIRE(verdict.limit == 50_blocks);
+  REQUIRE(leases[0].ended());
   REQUIRE(gate.queued() == 0);
   REQUIRE(gate.account(0).rejected_for(Reason::exceeds_capacity) == 1);
+  REQUIRE(gate.account(0).preempted == 1);
   gate.submit(ask(50));
   gate.begin_step(1);
   REQUIRE(gate.admit_next());
@@ -940,14 +946,6 @@ TEST_CASE("what a request that gives way would have given back by growing is cou
   REQUIRE(plan.grow[0].verdict.free == 80_blocks);  // 60, and the 20 of the window's group: not 16 more
   REQUIRE(gate.commit(plan));
   REQUIRE(gate.balanced());
-}
-
-TEST_CASE("where a first step takes more than a sequence is said ever to hold, that much must be free") {
-  AdmissionController<ByChunks> gate{{.capacity = 10_blocks, .footprint = {.groups = {window_group(4_tokens)}, .in_flight = 2_tokens}}};
-  auto const ticket = gate.submit(ask(20)).ticket;
-  REQUIRE(gate.plan().admit.empty());
-  REQUIRE(gate.why(ticket).needed == 20_blocks);
-  REQUIRE(gate.plan({.chunk = 10_tokens}).admit.size() == 1);
 }
 
 TEST_CASE("past max_new does not hide that the asker was preempted") {

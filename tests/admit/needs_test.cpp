@@ -111,3 +111,23 @@ TEST_CASE("by expected output a class reserves what its outputs turned out to be
   REQUIRE(run_one(0, 20) >= 300_blocks);  // it follows
   REQUIRE(run_one(0, 20) < 320_blocks);
 }
+
+TEST_CASE("what never ran teaches nothing about outputs") {
+  AdmissionController<With<need::PromptAndExpected>> gate{{.capacity = 10'000_tokens}};
+  for (int i = 0; i < 40; ++i) REQUIRE(gate.finish(gate.submit({.prompt = 10_tokens, .max_new = 500_tokens}).ticket));
+  gate.submit({.prompt = 100_tokens, .max_new = 500_tokens});
+  REQUIRE(gate.plan().admit[0].reserved == 600_tokens);
+}
+
+TEST_CASE("how many outputs are enough is the policy's to say") {
+  AdmissionController<With<need::PromptAndExpected>> gate{{.capacity = 10'000_tokens}, {.need = {.observed = {.enough = 2, .kept = 8}}}};
+  for (int i = 0; i < 2; ++i) {
+    gate.submit({.prompt = 10_tokens, .max_new = 500_tokens});
+    auto lease = gate.admit_next();
+    lease.grow(20_tokens);
+  }
+  gate.submit({.prompt = 100_tokens, .max_new = 500_tokens});
+  REQUIRE(gate.plan().admit[0].reserved == 120_tokens);
+  AdmissionController<With<need::PromptAndExpected>> const bad{{.capacity = 10'000_tokens}, {.need = {.observed = {.enough = 0}}}};
+  REQUIRE(std::string{bad.complaints()[0].field} == ".enough");
+}

@@ -152,3 +152,11 @@ TEST_CASE("vLLM preempts another for a request that gives way itself, and the re
   REQUIRE(asks_too_much(policies::VllmV1{}) == Did{.preempted = "CB", .went_on = "A"});
   REQUIRE(asks_too_much(policies::Recommended{}) == Did{.preempted = "B", .went_on = "AC"});
 }
+
+TEST_CASE("a watermark that is no share is refused, and starts nothing beside others") {
+  for (double const watermark : {-0.1, 1.0, 1e30}) {
+    AdmissionController<policies::VllmV1> gate{{.capacity = 100_blocks, .footprint = paged(16_tokens)}, {.headroom = {watermark}}};
+    REQUIRE(std::string{gate.complaints()[0].field} == ".headroom.watermark");
+    REQUIRE(policies::vllm_v1::Watermark{watermark}({.capacity = 100_blocks, .running = 1}) == Blocks::max());
+  }
+}

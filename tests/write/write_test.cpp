@@ -52,7 +52,7 @@ TEST_CASE("a verdict prints as a sentence with its numbers") {
   AdmissionController steps{{.capacity = 12'000_tokens, .tokens_per_step = 10_tokens}};
   steps.submit({.prompt = 10_tokens});
   auto const later = steps.submit({.prompt = 10_tokens}).ticket;
-  steps.commit(steps.plan());
+  REQUIRE(steps.commit(steps.plan()));
   REQUIRE(fmt::format("{}", steps.why(later)) == "queued (step_budget): .tokens_per_step is 1, limit 0");
 }
 

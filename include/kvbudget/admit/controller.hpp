@@ -19,6 +19,8 @@
 #include <kvbudget/admit/policies/recommended.hpp>
 #include <kvbudget/admit/transitions.hpp>
 
+#include <span>
+
 namespace kvbudget::inline v1 {
 
 template <AdmissionPolicy Policy = policies::Recommended, BlockSource Source = Counter, EventObserver Observer = Silent>
@@ -54,8 +56,9 @@ class AdmissionController {
   /// What is wrong with the limits; empty when they are good.
   Complaints const& complaints() const { return complaints_; }
 
-  /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure. Requests whose deadline is past leave.
+  /// The only clock: a step of the scheduler begins at `now`, in the caller's own measure. Requests whose deadline is past leave: see left().
   void begin_step(std::uint64_t now) {
+    left_.clear();
     state_.begin_step(now);
     note({.kind = EventKind::step_begun, .now = now});
     if (now > earliest_deadline_) reap();
@@ -65,10 +68,11 @@ class AdmissionController {
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length, or as the policy says.
   Verdict submit(Request const& request) {
     Tokens const most = most_new(request);
-    return request.max_new > most ? queue(with(request, most)) : queue(request);
+    return request.max_new > most ? queue_cut(request, most) : queue(request);
   }
 
-  /// Blocks of a waiting request's prompt that are found in the cache, as of now. False where it does not wait.
+  /// Blocks of a waiting request's prompt that are found in the cache, as of now. False where it does not wait. Those that others use are shared
+  /// only where the Source counts who uses a block (shares_blocks); of another they take room like idle ones.
   bool found(Ticket ticket, Hits const& hits, std::uint32_t pool = 0) {
     if (!state_.table.valid(ticket) || !state_.table[ticket.slot].queued() || pool >= pools()) return false;
     state_.found(ticket.slot, hits, pool);
@@ -96,13 +100,14 @@ class AdmissionController {
     plan.of_whole_step = true;
   }
 
-  /// Does what the plan says, all of it. False, and nothing is done, when something has changed since it was made.
-  bool commit(StepPlan const& plan) {
-    if (plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan)) return false;
-    carry_out(plan);
+  /// Does what the plan says. False, and nothing is done, when something has changed since it was made, or another controller made it; false,
+  /// too, when a source then gives less than it said it had: who got nothing waits, or has given way.
+  [[nodiscard]] bool commit(StepPlan const& plan) {
+    if (plan.made_on != &state_ || plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan)) return false;
+    bool const all = carry_out(plan);
     state_.end_pass();
     tell();
-    return true;
+    return all;
   }
 
   /// More tokens than the one that each step is taken to generate, which the next step has to compute: accepted drafts.
@@ -140,10 +145,12 @@ class AdmissionController {
     Live const& live = state_.table[ticket.slot];
     if (live.in_flight()) return planner.at_pool(Outcome::admitted, what_it_does(live), ticket.slot, 0, live.held[0]);
     Considered const& considered = planner.consider(ticket.slot);
-    if (!considered.fits()) return considered.verdict;
+    Verdict const waits = considered.verdict;
+    bool const alone = waits.reason == Reason::class_floor && starts_alone(ticket);
+    if (!waits.admitted() && !alone) return waits;
     Verdict verdict = planner.with_numbers(ticket.slot, considered);
     verdict.outcome = Outcome::queued;
-    verdict.reason = state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
+    verdict.reason = alone ? Reason::in_queue : state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
     return verdict;
   }
 
@@ -176,6 +183,9 @@ class AdmissionController {
   }
 
   // ---- leaving ----
+
+  /// Who left since begin_step was called, in it or after it, though nobody finished or cancelled it: the engine computes no more of them.
+  std::span<Departure const> left() const { return left_; }
 
   /// The request is given up, wherever it is. False for a stale ticket.
   bool cancel(Ticket ticket) { return leave(ticket, EventKind::cancelled); }
@@ -248,7 +258,9 @@ class AdmissionController {
         leases_(state_.table.size()) {
     Planner<State>::size_for(scratch_, state_);
     Planner<State>::size_for(asked_, state_);
+    left_.reserve(leases_.size());
     scratch_.preempt.reserve(leases_.size());
+    scratch_.refuse.reserve(leases_.size());
     scratch_.wait.reserve(leases_.size());
     scratch_.grow.reserve(1);
     scratch_.admit.reserve(1);
@@ -261,6 +273,10 @@ class AdmissionController {
     Complaints complaints = check(limits);
     if constexpr (requires { policy.check(limits); })
       for (auto const& complaint : policy.check(limits)) complaints.push_back(complaint);
+    if constexpr (requires { policy.headroom.check(); })
+      for (auto const& complaint : policy.headroom.check()) complaints.push_back(complaint);
+    if constexpr (requires { policy.need.observed; })
+      for (auto const& complaint : kvbudget::check(policy.need.observed)) complaints.push_back(complaint);
     return complaints;
   }
   static Complaints check_sources(AdmissionLimits const& limits, Policy const& policy, std::size_t sources) {
@@ -283,6 +299,13 @@ class AdmissionController {
     return request;
   }
 
+  Verdict queue_cut(Request const& request, Tokens max_new) {
+    Verdict verdict = queue(with(request, max_new));
+    if (verdict.rejected()) return verdict;
+    verdict.field = ".max_new";
+    verdict.max_new = max_new;
+    return verdict;
+  }
   Verdict queue(Request const& request) {
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
@@ -311,7 +334,7 @@ class AdmissionController {
     if (request.tenant >= limits.tenants) return reject(verdict, Reason::bad_request, ".tenant", request.tenant, limits.tenants);
     if (draining_) return reject(verdict, Reason::draining, "");
     if (!can_ever_fit(request, verdict)) return false;
-    if (request.deadline < state_.now) return reject(verdict, Reason::expired, ".deadline", request.deadline, state_.now);
+    if (request.deadline != no_deadline && request.deadline < state_.now) return reject(verdict, Reason::expired, ".deadline", request.deadline, state_.now);
     if (state_.limited && !class_takes(request, verdict)) return false;
     return !state_.table.full() || reject(verdict, Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
   }
@@ -328,8 +351,6 @@ class AdmissionController {
     verdict = {.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
     return false;
   }
-  static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
-
   Verdict at_pool(Outcome outcome, Reason reason, std::uint32_t pool, Blocks needed) const {
     auto const& ledger = state_.ledger;
     return {.outcome = outcome,
@@ -345,16 +366,16 @@ class AdmissionController {
   /// What the whole request needs of the first pool.
   Verdict asked(Request const& request) const {
     if (pools() == 0) return {};  // the limits are bad
-    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, whole(request)));
+    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, State::whole(request)));
   }
 
   /// Whether the whole request could be served if it were alone. The verdict is as asked() has it.
   [[gnu::always_inline]] bool can_ever_fit(Request const& request, Verdict& verdict) const {
     if constexpr (waits_for_ever<Policy>) return true;
     if (verdict.needed > verdict.limit) return verdict.outcome = Outcome::rejected, verdict.reason = Reason::exceeds_capacity, false;
-    for (std::uint32_t pool = 1; pool < pools(); ++pool)
-      if (Blocks const needed = state_.most(pool, whole(request)); needed > state_.ledger.capacity(pool))
-        return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed), false;
+    if (pools() > 1)
+      if (std::uint32_t const pool = state_.too_small_for(request); pool < pools())
+        return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, state_.most(pool, State::whole(request))), false;
     return !state_.limited || within_limits(request, verdict);
   }
   /// The limits that pools do not count.
@@ -394,6 +415,7 @@ class AdmissionController {
       if (can_ever_fit(live.request, verdict)) continue;
       verdict.ticket = state_.table.ticket(slot);
       note(EventKind::rejected, live.request, verdict, {}, {});
+      depart(live, verdict);
       state_.refuse(slot, verdict.reason);
     }
   }
@@ -416,7 +438,7 @@ class AdmissionController {
     for (auto const& one : plan.refuse) refuse(one);
     for (auto const& one : plan.wait) state_.passed(one.ticket().slot, one.passed_by);
     state_.memory = plan.memory;
-    if (resized_ && state_.yielding) reject_impossible();
+    if (!all && resized_) reject_impossible();
     return all;
   }
 
@@ -475,7 +497,7 @@ class AdmissionController {
   template <class Start>
   [[gnu::always_inline]] bool start(std::uint32_t slot, Start const& one, bool step_by_step) {
     if (!state_.start(slot, one, step_by_step)) return false;
-    if (state_.limited) state_.step_tokens += one.tokens;
+    if (state_.bounded) state_.step_tokens += one.tokens;
     if (step_by_step) state_.generate(slot);
     note(EventKind::admitted, state_.table[slot].request, one.verdict, {}, state_.table[slot].cached());
     return true;
@@ -483,12 +505,24 @@ class AdmissionController {
 
   void refuse(Planned const& one) {
     std::uint32_t const slot = one.ticket().slot;
+    depart(state_.table[slot], one.verdict);
     if (state_.table[slot].in_flight()) {
       end_lease(slot);
       state_.preempt(slot);
     }
     note(EventKind::rejected, state_.table[slot].request, one.verdict, {}, {});
     state_.refuse(slot, one.reason());
+  }
+
+  void depart(Live const& live, Verdict const& verdict) {
+    left_.push_back({verdict.ticket, live.request.request_class, live.request.tag, verdict.reason, live.state != LiveState::waiting});
+  }
+  /// Where nothing runs, whether it is the one that starts although floors would keep it waiting.
+  bool starts_alone(Ticket ticket) const {
+    if (state_.running.size() > 0) return false;
+    Planner<State> planner{state_, asked_, {}};
+    Considered const* const next = planner.find_next();
+    return next && next->ticket() == ticket;
   }
 
   static Reason what_it_does(Live const& live) {
@@ -542,7 +576,10 @@ class AdmissionController {
     Planner<State> planner{state_, scratch_, {}};
     planner.extend(slot, live.length() + step, step, step);
     planner.finish();
+    Ticket const ticket = state_.table.ticket(slot);
     carry_out(scratch_);
+    for (auto const& one : scratch_.refuse)
+      if (one.ticket() == ticket) return one.verdict;
     if (!scratch_.grow.empty() && live.in_flight()) return scratch_.grow.front().verdict;
     Verdict verdict = scratch_.preempt.empty() ? scratch_.grow.front().verdict : scratch_.preempt.back().verdict;
     verdict.outcome = Outcome::queued;
@@ -554,6 +591,7 @@ class AdmissionController {
 
   bool leave(Ticket ticket, EventKind how) { return state_.table.valid(ticket) && leave(state_.table[ticket.slot], ticket, how); }
   bool leave(Live& live, Ticket ticket, EventKind how) {
+    if (how == EventKind::expired) depart(live, {.reason = Reason::expired, .ticket = ticket});
     note(how, live.request, {.reason = Reason::ended, .ticket = ticket}, live.in_flight() ? live.cached() : Tokens{}, {});
     end_lease(ticket.slot);
     if (live.by_block && how == EventKind::completed)
@@ -593,7 +631,6 @@ class AdmissionController {
   // ---- leases ----
 
   void lease_moved_to(Lease& lease) { leases_[lease.ticket_.slot] = &lease; }
-
 
   void end_lease(std::uint32_t slot) {
     if (leases_[slot]) leases_[slot]->gate_ = nullptr;
@@ -636,6 +673,7 @@ class AdmissionController {
   StepPlan scratch_;          // for what is committed at once
   mutable StepPlan asked_;    // for questions
   std::vector<Lease*> leases_;  // by slot; of requests that a plan has started only where lease() was asked for
+  std::vector<Departure> left_;  // in this step
   std::vector<Event> events_;   // that happened and are not told yet
   std::uint64_t earliest_deadline_{no_deadline};
   bool resized_{};

@@ -32,12 +32,9 @@ class Fit {
   bool is_below_floor(std::uint32_t index) { return missing_of_floor(index) != Blocks{} || missing_of_floor_running(index) != 0; }
 
  private:
-  static constexpr bool takes_by_chunks = requires(State const& s) { s.policy.need.taken_by_chunks; };
-  static constexpr bool needs_part = requires(State const& s) { s.policy.need.may_be_part; };
-
   // ---- of most requests, the same in short ----
 
-  bool is_plain(Live const& live) const { return !takes_by_chunks && !needs_part && State::holds_most && live.plain && !view_.limited(); }
+  bool is_plain(Live const& live) const { return live.plain && !view_.bounded() && view_.sequences() < state_.limits.max_running; }
 
   [[gnu::always_inline]] bool consider_plain(Live const& live, std::uint32_t slot, Considered& as) {
     Tokens const prompt = live.request.prompt, asked = state_.policy.need(state_.waiting_view(live, {}, prompt));
@@ -65,39 +62,24 @@ class Fit {
   void need(Live const& live, std::uint32_t slot, Considered& as) {
     as.found = found(live, slot);
     as.tokens = {live.length().count - as.found.count};
-    if (view_.limited()) as.tokens = min(as.tokens, min(view_.chunk(), view_.tokens()));
-    Tokens const asked = reserved_for(live, as.found, as.tokens);
+    if (view_.bounded()) as.tokens = min(as.tokens, min(view_.chunk(), view_.tokens()));
+    Tokens const asked = state_.reserved_for(live, as.found, as.tokens);
     Sequences const all = live.sequences(asked);
-    if constexpr (takes_by_chunks) {
+    if constexpr (State::takes_by_chunks) {
       as.reserved = as.found + as.tokens;
       Sequences const at_first = live.sequences(as.reserved);
       state_.ledger.each_pool([&](std::uint32_t pool) {
         Blocks const first = state_.held(pool, at_first, as.tokens), shared = shared_by(live, slot, pool);
-        as.must_be_free[pool] = max(free_for(all, pool), first) - shared;
+        as.must_be_free[pool] = max(state_.free_for(all, pool), first) - shared;
         as.blocks[pool] = first - shared;
       });
     } else {
       as.reserved = asked;
       state_.ledger.each_pool([&](std::uint32_t pool) {
-        Blocks const whole = free_for(all, pool);
+        Blocks const whole = state_.free_for(all, pool);
         as.must_be_free[pool] = as.blocks[pool] = live.found ? whole - shared_by(live, slot, pool) : whole;
       });
     }
-  }
-
-  /// The length that must have room: as the need says, at least the known tokens (a need may say that a part is enough), and at most
-  /// prompt + max_new. One that was preempted needs more than it had.
-  Tokens reserved_for(Live const& live, Tokens found, Tokens at_once) const {
-    Tokens const least = needs_part ? found + at_once : live.length() + live.again;
-    Tokens const asked = state_.policy.need(state_.waiting_view(live, found + at_once));
-    return min(max(asked, least), live.longest());
-  }
-
-  Blocks free_for(Sequences const& of, std::uint32_t pool) const {
-    if constexpr (requires { holds_of(state_.policy).must_be_free(state_.footprint, pool, of); })
-      return holds_of(state_.policy).must_be_free(state_.footprint, pool, of);
-    else
-      return state_.most(pool, of);
   }
 
   /// Tokens that need not be computed: hits, as far as a token is left to compute, what arrives, and what a preempted request left and
@@ -250,14 +232,14 @@ class Fit {
     return sum;
   }
 
-  /// No more than those that wait need.
+  /// No more than those that wait need, nor than its ceiling leaves.
   Blocks missing_of_floor(std::uint32_t index) {
-    if (index >= state_.limits.class_limits.size()) return {};
+    if (index >= state_.floors.size() || state_.floors[index] == Blocks{}) return {};
     ClassLimit const& limit = state_.limits.class_limits[index];
-    Blocks const floor = floor_blocks(limit, state_.ledger.block(0), state_.ledger.capacity(0));
     ClassUsage const& of = view_.usage(index);
-    if (floor == Blocks{} || waiting(index) == 0 || of.active_requests >= limit.running) return {};
-    return needed_by_waiting(index, floor - of.held);
+    if (waiting(index) == 0 || of.active_requests >= limit.running) return {};
+    Blocks const missing = min(state_.floors[index] - of.held, blocks_for(limit.tokens - of.active_tokens, state_.ledger.block(0)));
+    return needed_by_waiting(index, missing);
   }
   std::uint64_t missing_of_floor_running(std::uint32_t index) {
     if (index >= state_.limits.class_limits.size()) return 0;
@@ -267,6 +249,11 @@ class Fit {
 
   /// What those of a class that wait need of pool 0, or `most` where that is less.
   Blocks needed_by_waiting(std::uint32_t index, Blocks most) {
+    auto const& queued = state_.queued_needs[index];
+    bool const is_known = State::starts_whole && !State::learns && queued.found == 0;
+    return min(is_known ? queued.blocks - view_.usage(index).started_need : count_waiting(index, most), most);
+  }
+  Blocks count_waiting(std::uint32_t index, Blocks most) {
     Blocks needed{};
     for (auto const lane : state_.lanes.active()) {
       if (state_.lanes.class_of(lane) != index) continue;
@@ -277,7 +264,7 @@ class Fit {
         needed += as.must_be_free[0];
       }
     }
-    return min(needed, most);
+    return needed;
   }
 
   /// Requests of the class that wait and that the plan does not start.

@@ -15,13 +15,21 @@
 
 namespace kvbudget::inline v1 {
 
-/// Where a pool's blocks come from. take() gives all of them or none; what give() returns can be taken again at once.
+/// Where a pool's blocks come from. take() gives all of them or none, and may be asked in vain: then nothing changes. What give() returns can
+/// be taken again at once. A source that counts who uses a block, so that one that two requests share is free only when both have left, says
+/// static constexpr bool shares_blocks = true.
 template <class S>
 concept BlockSource = requires(S source, S const& seen, Blocks blocks) {
   { seen.supply() } -> std::same_as<Supply>;
   { source.take(blocks) } -> std::same_as<bool>;
   source.give(blocks);
 };
+
+template <class S>
+inline constexpr bool shares_blocks = false;
+template <class S>
+requires requires { requires S::shares_blocks; }
+inline constexpr bool shares_blocks<S> = true;
 
 /// A source whose pool can grow and shrink. Below what is taken nothing is clean until enough is given back.
 template <class S>
@@ -73,7 +81,7 @@ class Ledger {
  public:
   /// `make(pool)` gives the source of each pool.
   template <class Make>
-  Ledger(AdmissionLimits const& limits, Make make) : count_{limits.pools()}, held_(std::size_t{count_} * limits.classes), retires_{limits.retires} {
+  Ledger(AdmissionLimits const& limits, Make make) : count_{limits.pools()}, classes_{limits.classes}, held_(std::size_t{count_} * classes_), retires_{limits.retires} {
     pools_.reserve(count_);
     for (std::uint32_t i = 0; i < count_; ++i)
       pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i)});
@@ -132,10 +140,14 @@ class Ledger {
   }
 
   /// Gives blocks back: free at once, or once retire() says that what ran at `now` is over.
-  [[gnu::always_inline]] void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
+  void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
     if (retires_) return give_later(blocks, request_class, now);
-    if (count_ == 1) return take_back(blocks[0], request_class, 0);
     take_back(blocks, request_class, pools());
+  }
+  /// The same of the only pool.
+  [[gnu::always_inline]] void give(Blocks blocks, RequestClass request_class, std::uint64_t now) {
+    if (retires_) return give_later({{blocks}}, request_class, now);
+    take_back(blocks, request_class, 0);
   }
 
   /// What was given back up to `step` is free.
@@ -170,7 +182,7 @@ class Ledger {
       if (pools_[pool].held + retiring_[pool] + supplied != pools_[pool].capacity + overcommitted(pool)) return false;
       if (kept_[pool] > supply.available()) return false;
       Blocks by_class{};
-      for (std::size_t i = pool; i < held_.size(); i += pools()) by_class += held_[i];
+      for (std::size_t i = 0; i < classes_; ++i) by_class += held_[pool * classes_ + i];
       if (by_class != pools_[pool].held) return false;
     }
     return true;
@@ -217,11 +229,12 @@ class Ledger {
     }
   }
 
-  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{request_class.index} * count_ + pool; }
+  std::size_t cell(std::uint32_t pool, RequestClass request_class) const { return std::size_t{pool} * classes_ + request_class.index; }
 
   std::uint32_t count_{};
+  std::uint32_t classes_{};
   std::vector<Pool> pools_;
-  std::vector<Blocks> held_;  // of each class, pool by pool
+  std::vector<Blocks> held_;  // of each pool, class by class
   PoolBlocks kept_{};
   PoolBlocks retiring_{};
   bool retires_{};

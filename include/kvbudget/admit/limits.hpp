@@ -55,7 +55,7 @@ struct ClassLimit {
   std::uint64_t floor_running{};           // the same in requests, of max_running: a sequence is left for each that is missing
   std::uint64_t running{saturated_count};  // most requests in flight
   Tokens tokens{Tokens::max()};            // most tokens cached by them, the one that would start included; growth stops there, too
-  Tokens to_compute{Tokens::max()};        // most known tokens that they have still to compute; waived when they have none
+  Tokens to_compute{Tokens::max()};        // most known tokens that they have still to compute, of those that plans run; waived when they have none
   std::uint64_t queued{saturated_count};   // most requests waiting, then submit rejects
   Tokens queued_tokens{Tokens::max()};     // most prompt tokens waiting, the one that asks included
 };
@@ -74,11 +74,11 @@ struct AdmissionLimits {
   std::uint32_t classes{1};
   InplaceVector<ClassLimit, 32> class_limits{};  // of class 0, 1, ...; the classes after the last have none
   std::uint32_t tenants{1};                      // between whom an order may share
-  std::uint32_t max_live{4'096};                 // queued + running; a submit beyond it is rejected with queue_full
+  std::uint32_t max_live{4'096};                 // queued + running, first come of all classes; a submit beyond it is rejected with queue_full
   std::uint64_t max_running{saturated_count};    // sequences in flight: branches count
   std::uint32_t adapters{};                      // most distinct adapters in use; 0: no limit
   Tokens max_length{Tokens::max()};              // prompt + generated; max_new is cut to it, a longer prompt is rejected
-  Tokens tokens_per_step{Tokens::max()};         // most tokens computed in one step
+  Tokens tokens_per_step{Tokens::max()};         // most tokens computed in one step; of a lease its first chunk counts
   Tokens chunk{Tokens::max()};                   // most of them for one request
   bool whole_prompts{};                          // a prompt is never cut into chunks
   bool retires{};                                // what a request gives back is free only once retire(step) says that no step still writes there
@@ -189,7 +189,7 @@ class LimitsCheck {
       ClassLimit const& of = limits_.class_limits[i];
       if (of.floor != Tokens{} && block == Tokens{})
         complain(".floor", of.floor.count, "a share, where several groups or a fixed one share the pool", "give .share instead", i);
-      else if (of.floor > of.tokens)
+      else if (of.floor > of.tokens || (block != Tokens{} && floor_blocks(of, block, capacity) > blocks_for(of.tokens, block)))
         complain(".tokens", of.tokens.count, "at least the class's floor", "raise the ceiling or lower .floor", i);
       else
         floors += floor_blocks(of, block, capacity);

@@ -50,6 +50,7 @@ struct Live : Progress, History {
   std::uint64_t queued_in_pass{};  // the admission pass that was open when it was queued
   std::uint32_t generation{};
   Tokens ahead{};        // what a branch needs beyond what it has: look-ahead
+  Blocks queued_need{};  // waiting: what its need was when it was queued, in pool 0
   Tokens reserved{};     // in flight: the length a branch has room for from its start, as the policy's need says
   Tokens tokens_held{};  // in flight: its part of its class's gauge
   Tokens room{};         // the length a branch may reach, look-ahead included, before it needs another block

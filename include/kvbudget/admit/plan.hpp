@@ -47,7 +47,8 @@ struct ClassUsage {
   std::uint64_t started{};  // of them, by a plan
   Tokens active_tokens{};
   Tokens to_compute{};
-  Blocks held{};  // of pool 0
+  Blocks held{};          // of pool 0
+  Blocks started_need{};  // of those that a plan starts, their queued_need
 };
 
 /// A policy that remembers nothing from step to step.
@@ -70,7 +71,7 @@ struct BasicStepPlan {
     return sum;
   }
 
-  /// The same for the same decisions, on every machine: FNV-1a over each list's tickets, reasons, pools and tokens.
+  /// The same for the same decisions, on every machine: FNV-1a over each list's tickets, reasons, pools, tokens and blocks.
   std::uint64_t digest() const {
     std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
     auto const add = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x0000'0100'0000'01b3; };
@@ -80,6 +81,10 @@ struct BasicStepPlan {
         add(std::uint64_t{one.ticket().slot} << 32 | one.ticket().generation);
         add(std::uint64_t{one.verdict.pool} << 8 | static_cast<std::uint64_t>(one.reason()));
         add(one.tokens.count);
+        add(one.reserved.count);
+        add(one.found.count);
+        add(one.beneficiary.index);
+        for (auto const& blocks : one.blocks.of) add(blocks.count);
       }
     }
     return hash;
@@ -125,7 +130,8 @@ struct BasicStepPlan {
     std::vector<std::uint64_t> adapters;  // that the plan loads
     FuturePeak peak;                      // with those that the plan starts, where the need looks ahead
   } draft;
-  std::uint64_t version{};  // of the controller that it was made on
+  void const* made_on{};    // the controller's state,
+  std::uint64_t version{};  // and its version
   PoolBlocks available{};   // that the sources had then
   bool of_whole_step{};     // commit() advances every request's tokens
   [[no_unique_address]] Memory memory{};

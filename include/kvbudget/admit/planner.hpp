@@ -117,6 +117,7 @@ class Planner : public StepGrowth<State> {
     ++of.started;
     if constexpr (State::looks_ahead_) plan_.draft.peak.put(state_.table.size() + of_plan_++, state_.decoding(live));
     of.held += as.blocks[0];
+    of.started_need += live.queued_need;
     if (!Base::loaded(live.request.adapter)) plan_.draft.adapters.push_back(live.request.adapter);
     Base::serve(live.request.tenant, live.length() - as.found, false);
   }
@@ -164,7 +165,7 @@ class Planner : public StepGrowth<State> {
   /// From the front again, after a start: whoever was passed by may have been for the last time, or find that a class has reached its floor.
   void look_anew() {
     ++plan_.draft.look;
-    scanned_ = 0;
+    scanned_ = skipped_ = 0;
     behind_floor_ = no_slot;
     only_below_floor_ = false;
   }
@@ -184,7 +185,7 @@ class Planner : public StepGrowth<State> {
   /// After one that may not start: whether others are looked at all the same.
   bool goes_on_past(std::uint32_t slot, Reason reason) {
     if (reason == Reason::step_budget) return false;
-    if (reason == Reason::adapter_limit) return step_over(slot), true;
+    if (reason == Reason::adapter_limit && may_be_skipped(slot)) return step_over(slot), true;
     if (reason != Reason::class_limit) {
       if (reason != Reason::running_limit && may_be_passed(slot)) return step_over(slot), true;
       only_below_floor_ = true;
@@ -194,11 +195,17 @@ class Planner : public StepGrowth<State> {
     return true;
   }
   bool may_be_passed(std::uint32_t slot) {
-    Live const& live = state_.table[slot];
     Bypass const& bypass = state_.policy.order.bypass;
+    return passed(slot) < bypass.passes && state_.now - state_.table[slot].arrived < bypass.steps && ++scanned_ < bypass.scan;
+  }
+  bool may_be_skipped(std::uint32_t slot) {
+    Bypass const& bypass = state_.policy.order.bypass;
+    return passed(slot) < bypass.adapter_passes && ++skipped_ < bypass.adapter_scan;
+  }
+  /// How many have started before it although it was looked at first.
+  std::uint64_t passed(std::uint32_t slot) {
     auto const& its = mark(slot);
-    std::uint64_t const passed = std::uint64_t{live.passed} + (its.wait == 0 ? 0 : plan_.wait[its.wait - 1].passed_by);
-    return passed < bypass.passes && state_.now - live.arrived < bypass.steps && ++scanned_ < bypass.scan;
+    return std::uint64_t{state_.table[slot].passed} + (its.wait == 0 ? 0 : plan_.wait[its.wait - 1].passed_by);
   }
 
   bool class_is_limited(std::uint32_t index) const {
@@ -207,6 +214,7 @@ class Planner : public StepGrowth<State> {
   }
 
   std::uint32_t scanned_{};
+  std::uint32_t skipped_{};
   std::uint32_t behind_floor_{no_slot};  // the first that only a floor keeps from starting
   std::uint64_t of_plan_{};              // starts, as far as the peak knows them
   bool only_below_floor_{};

@@ -78,6 +78,7 @@ struct PromptAndNew {
 struct PromptAndExpected {
   static constexpr bool learns = true;
   Percent share{90};
+  ObservationLimits observed{};
   constexpr Tokens operator()(WaitingView const& waiting) const {
     return waiting.request.prompt + min(waiting.request.max_new, waiting.outputs->quantile_beyond(share, waiting.generated));
   }
@@ -98,10 +99,17 @@ struct AsGiven {
 };
 
 /// Beside that, what the running requests' next token takes: a request that starts does not preempt one in the same step. At least
-/// `least` of the pool, rounded up. Waived when nothing runs.
+/// `least` of the pool, rounded up, where the pool's blocks are for tokens. Waived when nothing runs.
 struct NextStep {
   Percent least{};
   constexpr Blocks fixed(Blocks given, Blocks capacity) const { return max(given, share_up(least, capacity)); }
+  constexpr Complaints check() const {
+    Complaints complaints{};
+    if (least.millionths >= one_whole)
+      complaints.push_back(
+          {".headroom.least", least.millionths, "less than 1000000 millionths of the pool", "lower the policy's least, for example to Percent{2}"});
+    return complaints;
+  }
   constexpr Blocks operator()(HeadroomView const& pool) const { return pool.running == 0 ? Blocks{} : pool.given + pool.next_step; }
 };
 
@@ -117,6 +125,8 @@ struct Bypass {
   std::uint32_t passes{};                  // requests that may start before one that was examined and did not fit; then it stops them
   std::uint64_t steps{~std::uint64_t{0}};  // since it was submitted; then, too, it stops them
   std::uint32_t scan{16};                  // requests that do not fit and are looked at, in one admission
+  std::uint32_t adapter_passes{64};        // the same for one whose adapter finds no room, whatever the order says: those behind it may use
+  std::uint32_t adapter_scan{256};         // adapters that are loaded, until it has been passed so often
 };
 inline constexpr Bypass unbounded_bypass{.passes = 0xffff'ffff, .scan = 0xffff'ffff};
 

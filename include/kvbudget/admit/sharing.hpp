@@ -3,6 +3,7 @@
 
 #include <kvbudget/core/units.hpp>
 
+#include <algorithm>
 #include <vector>
 
 namespace kvbudget::inline v1 {
@@ -10,7 +11,8 @@ namespace kvbudget::inline v1 {
 /// The adapters in use. Where there may be any number of them (0), none is counted.
 class AdapterSet {
  public:
-  explicit AdapterSet(std::uint32_t most) : most_{most} { in_use_.reserve(most); }
+  /// No more than `requests` can be in use.
+  AdapterSet(std::uint32_t most, std::uint32_t requests) : most_{most} { in_use_.reserve(std::min(most, requests)); }
 
   std::size_t size() const { return in_use_.size(); }
   /// Whether one more request with it takes no more room. Adapter 0 is none.

@@ -47,9 +47,21 @@ class AdmissionState {
  public:
   using Memory = typename MemoryOf<Policy>::type;
   using Plan = BasicStepPlan<Memory>;
+  static constexpr bool learns = learns_outputs<Policy>;
+  static constexpr bool waits_for_ever = kvbudget::waits_for_ever<Policy>;
   static constexpr bool looks_ahead_ = looks_ahead<Policy>;
+  // Of a need: what is taken to start is one chunk; a part of the known tokens is enough; neither, and all that is known has room.
+  static constexpr bool takes_by_chunks = requires { decltype(Policy::need)::taken_by_chunks; };
+  static constexpr bool needs_part = requires { decltype(Policy::need)::may_be_part; };
+  static constexpr bool starts_whole = !takes_by_chunks && !needs_part;
   static constexpr bool by_arrival = requires { decltype(Policy::order)::by_arrival; };
   static constexpr bool holds_most = std::same_as<decltype(holds_of(std::declval<Policy const&>())), holds::Most>;
+
+  /// Of a class that has limits, what those that wait need of pool 0 together, but for those that hits were told of.
+  struct QueuedNeed {
+    Blocks blocks{};
+    std::uint64_t found{};  // how many those are
+  };
 
   template <class Make>
   AdmissionState(AdmissionLimits const& of, Policy its_policy, bool good, Make make)
@@ -60,14 +72,19 @@ class AdmissionState {
         table{good ? of.max_live : 0},
         lanes{good ? of.classes : 0, good ? of.tenants : 0},
         accounts((good ? of.classes : 0) + std::size_t{1}),
-        adapters{of.adapters},
+        adapters{of.adapters, of.max_live},
         tenants{good ? of.tenants : 0},
+        chunk{of.chunk},
         paged_by_{footprint.paged_by()},
         classes_{static_cast<std::uint32_t>(accounts.size()) - 1},
         hits_(std::size_t{table.size()} * ledger.pools()) {
-    limited = !of.class_limits.empty() || of.max_running != saturated_count || of.adapters != 0 || of.whole_prompts ||
-              !of.tokens_per_step.saturated() || !of.chunk.saturated();
-    if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
+      if (!footprint.keeps_everything(pool) && footprint.grows(pool)) chunk = min(of.chunk, footprint.in_flight);
+    bounded = !of.class_limits.empty() || of.adapters != 0 || of.whole_prompts || !of.tokens_per_step.saturated() || !chunk.saturated();
+    limited = bounded || of.max_running != saturated_count;
+    if (good) floors.resize(of.class_limits.size());
+    if (good) queued_needs.resize(of.class_limits.size());
+    if constexpr (learns_outputs<Policy>) outputs_.resize(classes(), OutputLengths{policy.need.observed});
     if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
     if constexpr (requires { policy.initial_memory(); }) memory = policy.initial_memory();
   }
@@ -84,12 +101,16 @@ class AdmissionState {
   TenantShares tenants;
   FuturePeak peak;                     // of those in flight, where the need looks ahead
   PoolBlocks headroom{};               // given, as far as only the limits and the policy decide it
+  std::vector<Blocks> floors;          // of pool 0, of each class that has limits
+  std::vector<QueuedNeed> queued_needs;
   PoolBlocks next_step{};              // what the running requests' next token takes
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};
   std::uint64_t steps{};    // that have begun
   Tokens step_tokens{};     // computed in this one
   std::uint64_t version{};  // counts changes
+  Tokens chunk{};           // most tokens of one request in a step: as the limits say, and of windows no more than they have room for
+  bool bounded{};           // there are limits on starts that pools do not count, beside max_running
   bool limited{};           // there are limits on starts that pools do not count, or floors
   bool yielding{};          // somebody was preempted in this step
   [[no_unique_address]] Memory memory{};
@@ -120,6 +141,13 @@ class AdmissionState {
     if (paged_by_ == Tokens{} || of.branches != 1) return footprint.most(pool, of);
     return pool == 0 ? blocks_for(of.length, paged_by_) : Blocks{};
   }
+  static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
+  /// The first pool in which the whole request would have no room if it were alone; as many as there are pools where it has.
+  std::uint32_t too_small_for(Request const& request) const {
+    std::uint32_t pool = 0;
+    while (pool < ledger.pools() && most(pool, whole(request)) <= ledger.capacity(pool)) ++pool;
+    return pool;
+  }
   /// How far `live` gets with `blocks` of pool 0, which are those for `length`.
   Footprint::Reach reach(Live const& live, Tokens length, Blocks blocks) const {
     if (paged_by_ == Tokens{} || live.request.branches != 1) return footprint.reach(live.sequences(length));
@@ -133,6 +161,20 @@ class AdmissionState {
 
   /// The block of a footprint that is as paged() makes it; 0 of any other.
   Tokens paged_by() const { return paged_by_; }
+
+  /// The length that must have room: as the need says, at least the known tokens (a need may say that a part is enough), and at most
+  /// prompt + max_new. One that was preempted needs more than it had.
+  Tokens reserved_for(Live const& live, Tokens found, Tokens at_once) const {
+    Tokens const least = needs_part ? found + at_once : live.length() + live.again;
+    Tokens const asked = policy.need(waiting_view(live, found + at_once));
+    return min(max(asked, least), live.longest());
+  }
+  Blocks free_for(Sequences const& of, std::uint32_t pool) const {
+    if constexpr (requires { holds_of(policy).must_be_free(footprint, pool, of); })
+      return holds_of(policy).must_be_free(footprint, pool, of);
+    else
+      return most(pool, of);
+  }
 
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
@@ -171,7 +213,7 @@ class AdmissionState {
     hits.active = min(hits.active, most);
     hits.idle = min(hits.idle, most - hits.active);
     hits.host = min(hits.host, most - hits.active - hits.idle);
-    if (!footprint.keeps_everything(pool)) return {.idle = hits.active + hits.idle, .host = hits.host};
+    if (!shares_blocks<Source> || !footprint.keeps_everything(pool)) return {.idle = hits.active + hits.idle, .host = hits.host};
     return hits;
   }
 

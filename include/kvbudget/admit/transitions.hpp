@@ -12,19 +12,20 @@ namespace kvbudget::inline v1 {
 template <AdmissionPolicy Policy, BlockSource Source>
 class Transitions : public AdmissionState<Policy, Source> {
   using Base = AdmissionState<Policy, Source>;
-  using Base::holds_most, Base::by_arrival, Base::paged_by_, Base::hits_, Base::outputs_;
+  using Base::holds_most, Base::starts_whole, Base::by_arrival, Base::paged_by_, Base::hits_, Base::outputs_;
 
  public:
   using Base::policy, Base::limits, Base::footprint, Base::ledger, Base::table, Base::lanes, Base::running, Base::accounts, Base::adapters, Base::tenants,
-      Base::peak, Base::headroom, Base::next_step, Base::sequences, Base::now, Base::steps, Base::step_tokens, Base::version, Base::yielding, Base::memory;
+      Base::peak, Base::headroom, Base::floors, Base::queued_needs, Base::next_step, Base::sequences, Base::now, Base::steps, Base::step_tokens, Base::version,
+      Base::yielding, Base::memory;
   using Base::waiting_view, Base::most, Base::reach, Base::decoding, Base::held, Base::at_end, Base::usable_hits, Base::found_without;
 
   template <class Make>
   Transitions(AdmissionLimits const& of, Policy its_policy, bool good, Make make) : Base{of, std::move(its_policy), good, make}, fresh_(accounts.size()) {
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
-    plain_pool_ = ledger.pools() > 0 && is_plain_pool();
-    bool const frees = holds_most && !SharesFairly<decltype(policy.order)> && of.tokens_per_step.saturated();
-    free_classes_ = frees ? of.class_limits.size() : max_classes;
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) see_capacity(pool);
+    bool const frees = holds_most && starts_whole && !SharesFairly<decltype(policy.order)> && of.tokens_per_step.saturated();
+    free_from_ = frees ? of.class_limits.size() : max_classes;
+    plain_from_ = ledger.pools() > 0 && is_plain_pool() ? free_from_ : max_classes;
   }
 
   // ---- waiting ----
@@ -35,7 +36,7 @@ class Transitions : public AdmissionState<Policy, Source> {
     live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
-    live.plain = plain_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
+    live.plain = request.request_class.index >= plain_from_ && request.branches == 1 && !request.arrives;
     if constexpr (SharesFairly<decltype(policy.order)>) tenants.arrive(request.tenant);
     queue(live, slot, LiveState::waiting, request.prompt);
     return {slot, live.generation};
@@ -44,6 +45,10 @@ class Transitions : public AdmissionState<Policy, Source> {
   void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
     Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
     for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
+    if (!table[slot].found && counts_need(table[slot])) {
+      queued_needs[table[slot].request.request_class.index].blocks -= table[slot].queued_need;
+      ++queued_needs[table[slot].request.request_class.index].found;
+    }
     table[slot].found = true;
     table[slot].plain = false;
     of_pools[pool] = hits;
@@ -245,15 +250,15 @@ class Transitions : public AdmissionState<Policy, Source> {
   }
 
   /// Notes how far what a request in flight holds now reaches.
-  void hold(std::uint32_t slot, Footprint::Reach const& reach) { hold(table[slot], reach); }
-  [[gnu::always_inline]] void hold(Live& live, Footprint::Reach const& reach) {
+  void hold(std::uint32_t slot, Footprint::Reach const& to) { hold(table[slot], to); }
+  [[gnu::always_inline]] void hold(Live& live, Footprint::Reach const& to) {
     uncount_next(live);
     count_steps(live);
-    if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
+    if (to.tokens_held < live.tokens_held) live.account->mark_peaks();
     live.account->tokens_held -= live.tokens_held;
-    live.account->tokens_held += reach.tokens_held;
-    live.tokens_held = reach.tokens_held;
-    live.room = reach.room;
+    live.account->tokens_held += to.tokens_held;
+    live.tokens_held = to.tokens_held;
+    live.room = to.room;
     measure(live);
   }
 
@@ -304,7 +309,7 @@ class Transitions : public AdmissionState<Policy, Source> {
   void preempt(std::uint32_t slot) {
     Live& live = table[slot];
     Preemption const how = preemption_of(policy);
-    PoolBlocks const held = live.held;
+    PoolBlocks const had = live.held;
     bool const shares = live.shared != PoolBlocks{};
     live.done = live.computed();
     live.lost += live.cached_at(live.done);
@@ -320,11 +325,11 @@ class Transitions : public AdmissionState<Policy, Source> {
     ++of.preempted;
     live.found = false;
     queue(live, slot, LiveState::preempted, live.cached());
-    if (how.keep == Keep::on_host) of.moved_blocks += filled(live, held[0]);
+    if (how.keep == Keep::on_host) of.moved_blocks += filled(live, had[0]);
     if (how.keep == Keep::as_cache && !ledger.retires() && !shares) {
-      live.kept = held;
+      live.kept = had;
       live.keeps = true;
-      ledger.keep(held);
+      ledger.keep(had);
       evict();
     }
     yielding = true;
@@ -337,7 +342,7 @@ class Transitions : public AdmissionState<Policy, Source> {
     ClassAccount& of = *live.account;
     ++(of.*how);
     if constexpr (learns_outputs<Policy>)
-      if (completed) outputs_[live.request.request_class.index].observe(live.grown());
+      if (completed && live.state != LiveState::waiting) outputs_[live.request.request_class.index].observe(live.grown());
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
     if (live.in_flight()) {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
@@ -364,11 +369,12 @@ class Transitions : public AdmissionState<Policy, Source> {
 
   void resize(std::uint32_t pool, Blocks capacity) {
     ledger.resize(pool, capacity);
-    fix_headroom(pool);
-    plain_pool_ = is_plain_pool();
+    see_capacity(pool);
+    bool const plain = is_plain_pool();
+    plain_from_ = plain ? free_from_ : max_classes;
     for (std::uint32_t slot = 0; slot < table.size(); ++slot) {
-      table[slot].plain &= plain_pool_;
-      table[slot].by_block &= plain_pool_;
+      table[slot].plain &= plain;
+      table[slot].by_block &= plain;
     }
     evict();
     ++version;
@@ -381,15 +387,27 @@ class Transitions : public AdmissionState<Policy, Source> {
     bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count * table.size()).saturated();
     return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache && limits.adapters == 0;
   }
-  void fix_headroom(std::uint32_t pool) {
+  /// What follows from a pool's capacity. The policy's own headroom is for growth: a pool of states has none.
+  void see_capacity(std::uint32_t pool) {
     headroom[pool] = ledger.headroom(pool);
-    if constexpr (requires { policy.headroom.fixed(Blocks{}, Blocks{}); }) headroom[pool] = policy.headroom.fixed(headroom[pool], ledger.capacity(pool));
+    if constexpr (requires { policy.headroom.fixed(Blocks{}, Blocks{}); })
+      if (footprint.grows(pool)) headroom[pool] = policy.headroom.fixed(headroom[pool], ledger.capacity(pool));
+    if (pool == 0) see_floors();
+  }
+  /// Of a pool that has become smaller than all floors together, each class is sure of the same part of its own.
+  void see_floors() {
+    Blocks const capacity = ledger.capacity(0);
+    Blocks sum{};
+    for (std::uint32_t i = 0; i < floors.size(); ++i) sum += floors[i] = floor_blocks(limits.class_limits[i], ledger.block(0), capacity);
+    std::uint64_t const parts = ceil_div(sum, capacity);
+    for (auto& floor : floors)
+      if (parts > 1) floor = {floor_div(floor.count, parts)};
   }
 
   /// Freely: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   void see_how_it_grows(Live& live) {
-    live.freely = live.request.request_class.index >= free_classes_ && live.request.branches == 1 && live.state == LiveState::running && !live.step_by_step;
-    live.by_block = live.freely && plain_pool_;
+    live.freely = live.request.request_class.index >= free_from_ && live.request.branches == 1 && live.state == LiveState::running && !live.step_by_step;
+    live.by_block = live.freely && live.request.request_class.index >= plain_from_;
   }
 
   [[gnu::noinline]] Blocks grow_by_blocks(Live& live, Tokens step) {
@@ -437,12 +455,25 @@ class Transitions : public AdmissionState<Policy, Source> {
     ++of.queued_requests;
     of.queued_tokens += cached;
     if (!live.has_waited) ++fresh_[live.request.request_class.index];
+    if (!live.plain && counts_need(live)) count_need(live);
     ++version;
   }
 
   void dequeue(Live& live, Tokens cached) {
     if (live.keeps) drop_kept(live);
     leave_lane(live, cached);
+    if (!counts_need(live)) return;
+    auto& of = queued_needs[live.request.request_class.index];
+    if (live.found)
+      --of.found;
+    else
+      of.blocks -= live.queued_need;
+  }
+  /// What those that wait need is counted for classes that may have a floor.
+  bool counts_need(Live const& live) const { return live.request.request_class.index < queued_needs.size(); }
+  [[gnu::noinline]] void count_need(Live& live) {
+    live.queued_need = Base::free_for(live.sequences(Base::reserved_for(live, {}, live.length())), 0);
+    queued_needs[live.request.request_class.index].blocks += live.queued_need;
   }
   [[gnu::always_inline]] void leave_lane(Live& live, Tokens cached) {
     lanes.remove(table, live);
@@ -481,7 +512,7 @@ class Transitions : public AdmissionState<Policy, Source> {
 
   /// The same of one that grows by blocks of pool 0.
   void stop_plain(Live& live, std::uint32_t slot) {
-    ledger.give(live.held, live.request.request_class, now);
+    ledger.give(live.held[0], live.request.request_class, now);
     running.remove(table, live);
     --sequences;
     if constexpr (looks_ahead<Policy>) peak.remove(slot);
@@ -571,8 +602,8 @@ class Transitions : public AdmissionState<Policy, Source> {
       tenants.serve(tenant, saturating_multiply(tokens.count, generated ? policy.order.output : policy.order.input));
   }
 
-  bool plain_pool_{};
-  std::size_t free_classes_{};        // of this class and those after it growth may be free: they have no ceiling, nor steps a budget
+  std::size_t free_from_{};           // of this class and those after it growth may be free: they have no ceiling, nor steps a budget
+  std::size_t plain_from_{};          // and requests plain
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::uint64_t passes_{};            // admission passes that have ended
   std::uint64_t arrivals_{};

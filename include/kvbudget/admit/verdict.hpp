@@ -38,7 +38,7 @@ enum class Reason : std::uint8_t {
   // rejected
   exceeds_capacity,  // it can never fit: prompt + max_new is more than the pool holds
   exceeds_class,     // prompt + max_new is more than its class may ever have
-  exceeds_step,      // prompts are not cut into chunks, and this one is more than a step computes
+  exceeds_step,      // prompts are not cut into chunks, and prompt + max_new, which it may have to compute again, is more than a step computes
   queue_full,
   class_queue_full,  // the limits on its class's queue
   draining,          // nothing new is taken
@@ -61,7 +61,9 @@ struct Verdict {
   Blocks free{};
   Blocks headroom{};
   Blocks limit{};
-  char const* field{""};  // what is bad, or the limit that binds where no pool does; `needed` is then its value, in what the field counts
+  char const* field{""};  // what is bad, or the limit that binds where no pool does; `needed` is then its value, in what the field counts.
+                          // Of a queued request ".max_new" says that it was cut, and max_new to what
+  Tokens max_new{};
 
   /// What would let it in: so many blocks of the pool given back. None where blocks are not what it waits for.
   constexpr Blocks short_by() const {
@@ -72,6 +74,15 @@ struct Verdict {
   constexpr bool rejected() const { return outcome == Outcome::rejected; }
   constexpr bool queued() const { return outcome == Outcome::queued; }
   constexpr bool admitted() const { return outcome == Outcome::admitted; }
+};
+
+/// A request that left though nobody finished or cancelled it.
+struct Departure {
+  Ticket ticket{};
+  RequestClass request_class{};
+  std::uint64_t tag{};
+  Reason reason{};     // expired; exceeds_capacity, since a pool has become too small for it; or what a plan refused it for
+  bool had_started{};  // it ran until then, or had been preempted
 };
 
 }  // namespace kvbudget::inline v1

@@ -2,7 +2,7 @@
 // next decision sees it. AsItIs is the same view of a state that no plan has touched.
 //
 // What both answer, and Fit asks: state(), available(pool), next_step(pool), running(), sequences(), tokens(), chunk(), usage(class),
-// is_started(slot), loaded(adapter), adapters(), peak_with(decoding), limited().
+// is_started(slot), loaded(adapter), adapters(), peak_with(decoding), bounded(), limited().
 #pragma once
 
 #include <kvbudget/admit/state.hpp>
@@ -27,7 +27,8 @@ class AsItIs {
   std::uint32_t running() const { return state_.running.size(); }
   std::uint64_t sequences() const { return state_.sequences; }
   Tokens tokens() const { return state_.limits.tokens_per_step - state_.step_tokens; }
-  Tokens chunk() const { return state_.limits.chunk; }
+  Tokens chunk() const { return state_.chunk; }
+  bool bounded() const { return state_.bounded; }
   bool limited() const { return state_.limited; }
   ClassUsage usage(RequestClass of) const { return state_.usage(of); }
   std::uint64_t served(std::uint32_t tenant) const { return state_.tenants.served(tenant); }
@@ -51,12 +52,13 @@ class AsPlanned {
       : state_{state},
         plan_{plan},
         tokens_{min(step.tokens, state.limits.tokens_per_step - state.step_tokens)},
-        chunk_{min(step.chunk, state.limits.chunk)},
-        limited_{state.limited || !step.tokens.saturated() || !step.chunk.saturated()},
+        chunk_{min(step.chunk, state.chunk)},
+        bounded_{state.bounded || !step.tokens.saturated() || !step.chunk.saturated()},
         running_{state.running.size()},
         sequences_{state.sequences} {
-    if (plan_.draft.requests.size() < state.table.size()) size_for(plan_, state);
+    size_for(plan_, state);
     plan_.clear();
+    plan_.made_on = &state;
     plan_.version = state.version;
     plan_.memory = state.memory;
     if constexpr (State::looks_ahead_) plan_.draft.peak = state.peak;
@@ -69,13 +71,13 @@ class AsPlanned {
     }
   }
 
-  /// Makes a plan large enough for the state, once.
+  /// Makes a plan as large as the state; of a plan that is, nothing changes.
   static void size_for(Plan& plan, State const& state) {
     plan.draft.requests.resize(state.table.size());
     plan.draft.classes.resize(state.classes());
     plan.draft.lanes.resize(state.lanes.lanes());
     plan.draft.tenants.resize(state.limits.tenants);
-    plan.draft.adapters.reserve(state.limits.adapters);
+    plan.draft.adapters.reserve(std::min(state.limits.adapters, state.limits.max_live));
   }
 
   State const& state() const { return state_; }
@@ -90,7 +92,8 @@ class AsPlanned {
   /// Tokens that the step may still compute, and of one request.
   Tokens tokens() const { return tokens_; }
   Tokens chunk() const { return chunk_; }
-  bool limited() const { return limited_; }
+  bool bounded() const { return bounded_; }
+  bool limited() const { return bounded_ || state_.limited; }
   bool preempts() const { return state_.yielding || !plan_.preempt.empty(); }
   bool runs(std::uint32_t slot) const { return state_.table[slot].state == LiveState::running && !is_preempted(slot); }
   RunningView running_view(std::uint32_t slot) const {
@@ -131,8 +134,12 @@ class AsPlanned {
             .limit = state_.ledger.capacity(pool)};
   }
 
-  /// What is left out of the plan again is gone.
+  /// What is left out of the plan again is gone. Who gives way and can never fit any more, as a pool has shrunk, is refused.
   void finish() {
+    if constexpr (!State::waits_for_ever)
+      for (auto const& one : plan_.preempt)
+        if (std::uint32_t const slot = one.ticket().slot, pool = state_.too_small_for(state_.table[slot].request); pool < pools())
+          refuse(slot, at_pool(Outcome::rejected, Reason::exceeds_capacity, slot, pool, state_.most(pool, State::whole(state_.table[slot].request))));
     if (!plan_.preempt.empty()) std::erase_if(plan_.grow, [](Planned const& one) { return one.verdict.rejected(); });
     if (!plan_.admit.empty()) std::erase_if(plan_.wait, [](Planned const& one) { return one.verdict.admitted(); });
   }
@@ -208,7 +215,7 @@ class AsPlanned {
   Plan& plan_;
   Tokens tokens_;
   Tokens chunk_;
-  bool limited_;  // there are limits on starts that pools do not count, or floors
+  bool bounded_;  // there are limits on starts that pools do not count, beside max_running
   std::uint32_t running_;
   std::uint64_t sequences_;
 };

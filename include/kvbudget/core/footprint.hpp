@@ -143,6 +143,13 @@ struct Footprint {
     return true;
   }
 
+  /// Whether a longer sequence has more of `pool`.
+  constexpr bool grows(std::uint32_t pool) const {
+    for (auto const& group : groups)
+      if (group.pool == pool && group.keeps != Keeps::fixed) return true;
+    return false;
+  }
+
   /// The block of a footprint that is as paged() makes it: a need is then one division. 0 of any other.
   constexpr Tokens paged_by() const {
     CacheGroup const& first = groups.items[0];

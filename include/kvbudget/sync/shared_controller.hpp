@@ -140,7 +140,8 @@ class SharedController {
   }
   StepPlan plan(StepBudget const& step = {}) const { return locked()->plan(step); }
   void plan(StepBudget const& step, StepPlan& plan) const { locked()->plan(step, plan); }
-  bool commit(StepPlan const& plan) { return locked()->commit(plan); }
+  /// False where another thread's call came in between: plan and commit in one with(), or plan again.
+  [[nodiscard]] bool commit(StepPlan const& plan) { return locked()->commit(plan); }
   bool generated(Ticket ticket, Tokens more) { return locked()->generated(ticket, more); }
   Lease lease(Ticket ticket) {
     Lock const lock{mutex_};
@@ -152,6 +153,10 @@ class SharedController {
   void retire(std::uint64_t step) { locked()->retire(step); }
   Verdict why(Ticket ticket) const { return locked()->why(ticket); }
   std::uint64_t more_of(Request const& request) const { return locked()->more_of(request); }
+  std::vector<Departure> left() const {
+    Lock const lock{mutex_};
+    return {gate_.left().begin(), gate_.left().end()};
+  }
   bool cancel(Ticket ticket) { return locked()->cancel(ticket); }
   std::uint32_t cancel_group(std::uint64_t group) { return locked()->cancel_group(group); }
   bool finish(Ticket ticket) { return locked()->finish(ticket); }

@@ -207,3 +207,50 @@ TEST_CASE("a full class queue refuses new requests, says the field and the numbe
   REQUIRE(many.needed == 13_blocks);
   REQUIRE(many.limit == 12_blocks);
 }
+
+TEST_CASE("of a pool that has become smaller than all floors each class is sure of a part, and both run") {
+  Gate gate{{.capacity = 12'000_tokens, .classes = 2, .class_limits = {{.floor = 6'000_tokens}, {.floor = 6'000_tokens}}}};
+  for (std::uint32_t i = 0; i < 100; ++i) gate.submit(of_class(i % 2, 100, 10));
+  REQUIRE(gate.resize(6'000_tokens).empty());
+  auto leases = admit_all(gate);
+  REQUIRE(gate.running() == 60);  // 3,000 tokens of each
+  REQUIRE(gate.held(0) == 3'000_blocks);
+  leases.clear();
+  REQUIRE(gate.resize(12'000_tokens).empty());
+  leases = admit_all(gate);
+  REQUIRE(gate.queued() == 0);
+}
+
+TEST_CASE("a floor keeps no more than its class's ceiling leaves") {
+  Gate gate{{.capacity = 1'000_tokens, .classes = 2, .class_limits = {{.floor = 500_tokens, .tokens = 500_tokens}}}};
+  gate.submit(of_class(0, 400, 50));
+  auto const first = gate.admit_next();
+  gate.submit(of_class(0, 450));  // over the ceiling as long as the first runs
+  gate.submit(of_class(1, 500));
+  REQUIRE(gate.admit_next().request_class() == RequestClass{1});
+}
+
+TEST_CASE("what a floor keeps for those that wait is what they need, however they came to wait") {
+  Gate gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{.floor = 60_tokens}}}};
+  gate.submit(of_class(1, 30, 10, 1));
+  auto const lease = gate.admit_next();
+  auto const kept = [&] { return gate.why(gate.submit(of_class(1, 70)).ticket).headroom; };
+  auto const a = gate.submit(of_class(0, 25)).ticket, b = gate.submit(of_class(0, 15)).ticket;
+  REQUIRE(kept() == 40_blocks);
+  gate.found(b, {.active = 5_blocks});  // which the plain source does not share
+  REQUIRE(kept() == 40_blocks);
+  gate.cancel(b);
+  REQUIRE(kept() == 25_blocks);
+  gate.cancel(a);
+  REQUIRE(kept() == 0_blocks);
+  for (int i = 0; i < 10; ++i) gate.submit(of_class(0, 10));
+  REQUIRE(kept() == 60_blocks);
+}
+
+TEST_CASE("where nothing runs, the one that starts though floors keep all waiting is told so") {
+  Gate gate{{.capacity = 1'000_tokens, .classes = 2, .class_limits = {{.floor = 500_tokens}, {.floor = 500_tokens}}}};
+  auto const first = gate.submit(of_class(0, 800)).ticket, second = gate.submit(of_class(1, 800)).ticket;
+  REQUIRE(gate.why(first).reason == Reason::in_queue);
+  REQUIRE(gate.why(second).reason == Reason::class_floor);
+  REQUIRE(gate.admit_next().ticket() == first);
+}

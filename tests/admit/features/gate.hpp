@@ -67,8 +67,15 @@ std::vector<typename Gate::Lease> admit_all(Gate& gate) {
   return leases;
 }
 
+/// A number of blocks, of which requests may use the same ones.
+struct Shared : kvbudget::Counter {
+  static constexpr bool shares_blocks = true;
+  using kvbudget::Counter::Counter;
+};
+
 /// Somebody else's block manager: one count, of which others hold a part and whose cached blocks may be taken.
 struct BlockManager {
+  static constexpr bool shares_blocks = true;
   kvbudget::Supply* supplied;
 
   kvbudget::Supply supply() const { return *supplied; }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Tokens block{16};
 constexpr AdmissionLimits ten_blocks{.capacity = 10_blocks, .footprint = paged(block)};
-using Gate = AdmissionController<ByArrival>;
+using Gate = AdmissionController<ByArrival, Shared>;
 
 }  // namespace
 
@@ -73,7 +73,7 @@ TEST_CASE("growth after hits takes only what is missing, block by block") {
 }
 
 TEST_CASE("the next token of one with hits is counted as it is taken") {
-  AdmissionController<policies::Recommended> gate{ten_blocks};
+  AdmissionController<policies::Recommended, Shared> gate{ten_blocks};
   gate.found(gate.submit(ask(96, 60)).ticket, {.active = 4_blocks});
   auto lease = gate.admit_next();
   REQUIRE(gate.next_step() == 1_blocks);
@@ -142,4 +142,16 @@ TEST_CASE("where tokens are no measure of a pool its hits are nothing") {
   auto const lease = gate.admit_next();
   REQUIRE(gate.pool().held == 7_blocks);
   REQUIRE(gate.account(0).found_tokens == 0_tokens);
+}
+
+TEST_CASE("a plain number of blocks shares none of them: an active hit saves computing, not room") {
+  AdmissionController<ByArrival> gate{{.capacity = 10_blocks, .footprint = paged(16_tokens)}};
+  gate.submit(ask(96));
+  auto first = gate.admit_next();
+  gate.found(gate.submit(ask(96)).ticket, {.active = 5_blocks});
+  REQUIRE_FALSE(gate.admit_next());
+  first.finish();
+  auto const second = gate.admit_next();
+  REQUIRE(gate.pool().held == 6_blocks);
+  REQUIRE(gate.account(0).found_tokens == 80_tokens);
 }

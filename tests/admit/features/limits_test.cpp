@@ -170,3 +170,38 @@ TEST_CASE("limits that are just good have no complaint") {
   REQUIRE(check({.capacity = 100_tokens, .class_limits = {{.floor = 50_tokens, .floor_running = 2, .running = 2, .tokens = 50_tokens, .to_compute = 0_tokens}}})
               .empty());
 }
+
+TEST_CASE("a pool of states, which nothing grows in, is used to the last") {
+  AdmissionController gate{{.capacity = 1'000_blocks,
+                            .footprint = {.groups = {full_group(16_tokens), fixed_group(1_blocks, 1)}},
+                            .more_pools = {{.capacity = 8_blocks, .name = "states"}}}};
+  for (int i = 0; i < 10; ++i) gate.submit(ask(100, 10));
+  auto const leases = admit_all(gate);
+  REQUIRE(gate.running() == 8);
+  REQUIRE(gate.why(gate.submit(ask(100, 10)).ticket).pool == 1);
+}
+
+TEST_CASE("a floor that is a share is compared with the ceiling, too") {
+  auto const complaints = check(AdmissionLimits{.capacity = 10'000_tokens, .class_limits = {{.share = Percent{50}, .tokens = 1'000_tokens}}});
+  REQUIRE(complaints.size() == 1);
+  REQUIRE(std::string{complaints[0].field} == ".tokens");
+}
+
+TEST_CASE("a policy's own headroom must leave something of the pool") {
+  AdmissionController gate{AdmissionLimits{.capacity = 100_tokens}, policies::Recommended{.headroom = {.least = Percent{150}}}};
+  REQUIRE(std::string{gate.complaints()[0].field} == ".headroom.least");
+  REQUIRE(gate.submit(ask(10)).reason == Reason::bad_limits);
+}
+
+TEST_CASE("no more adapters than requests can be in use, and none are made room for") {
+  Gate gate{{.capacity = 100_tokens, .max_live = 4, .adapters = 0xffff'ffff}};
+  gate.submit({.prompt = 10_tokens, .adapter = 7});
+  REQUIRE(gate.admit_next());
+}
+
+TEST_CASE("a step computes no more of a window than there is room for") {
+  Gate gate{{.capacity = 100_blocks, .footprint = {.groups = {window_group(32_tokens, 16_tokens)}, .in_flight = 8_tokens}}};
+  gate.submit(ask(800, 10, 1));
+  REQUIRE(tokens_of(step(gate), 1) == 8_tokens);
+  REQUIRE(tokens_of(step(gate), 1) == 8_tokens);
+}

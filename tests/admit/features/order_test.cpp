@@ -218,3 +218,21 @@ TEST_CASE("with no bypass said, nobody is passed over") {
   gate.submit(ask(5, 0, 3));
   REQUIRE(tags(step(gate).admit) == Tags{1});
 }
+
+TEST_CASE("whose adapter finds no room is passed by only so often") {
+  AdmissionController<ByArrival> gate{{.capacity = 100'000_tokens, .adapters = 1}};
+  gate.submit({.prompt = 10_tokens, .max_new = 10_tokens, .adapter = 1});
+  std::vector<AdmissionController<ByArrival>::Lease> leases;
+  leases.push_back(gate.admit_next());
+  auto const other = gate.submit({.prompt = 10_tokens, .adapter = 2}).ticket;
+  std::uint32_t passed = 0;
+  for (std::uint64_t now = 1; now <= 200; ++now) {
+    gate.begin_step(now);
+    gate.submit({.prompt = 10_tokens, .max_new = 10_tokens, .adapter = 1});
+    while (auto lease = gate.admit_next()) leases.push_back(std::move(lease)), ++passed;
+    if (leases.size() > 3) leases.erase(leases.begin());
+  }
+  REQUIRE(passed == 64);
+  leases.clear();
+  REQUIRE(gate.admit_next().ticket() == other);
+}

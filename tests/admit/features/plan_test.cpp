@@ -284,3 +284,46 @@ TEST_CASE("a controller on bad limits plans nothing and commits nothing") {
   REQUIRE(plan.tokens() == 0_tokens);
   REQUIRE_FALSE(gate.commit(plan));
 }
+
+TEST_CASE("a plan may be used for one controller after the other, and none does what another planned") {
+  Gate small{{.capacity = 1'000_tokens, .max_live = 16}};
+  Gate large{{.capacity = 1'000_tokens, .classes = 4'000, .tenants = 3, .max_live = 16}};
+  small.submit(ask(10));
+  large.submit(of_class(3'999, 10));
+  Gate::StepPlan plan;
+  small.plan({}, plan);
+  REQUIRE(plan.admit.size() == 1);
+  REQUIRE_FALSE(large.commit(plan));
+  large.plan({}, plan);
+  REQUIRE_FALSE(small.commit(plan));
+  REQUIRE(large.commit(plan));
+}
+
+TEST_CASE("the digest tells apart what plans take") {
+  AdmissionLimits const limits{.capacity = 100_blocks, .footprint = paged(16_tokens)};
+  Supply supply{.clean = 100_blocks}, other_supply = supply;
+  AdmissionController<ByArrival, BlockManager> one{limits, {}, {BlockManager{&supply}}}, other{limits, {}, {BlockManager{&other_supply}}};
+  one.found(one.submit(ask(160)).ticket, {.active = 4_blocks});
+  other.found(other.submit(ask(160)).ticket, {.idle = 4_blocks});
+  REQUIRE(one.plan().admit[0].blocks[0] == 6_blocks);
+  REQUIRE(other.plan().admit[0].blocks[0] == 10_blocks);
+  REQUIRE(one.plan().digest() != other.plan().digest());
+}
+
+namespace {
+/// Says that it has all, and gives nothing.
+struct Liar {
+  Blocks says;
+  Supply supply() const { return {.clean = says}; }
+  bool take(Blocks blocks) { return blocks == Blocks{}; }
+  void give(Blocks) {}
+};
+}  // namespace
+
+TEST_CASE("a commit whose source gives less than it said is not told as done") {
+  AdmissionController<ByArrival, Liar> gate{{.capacity = 100_blocks, .footprint = paged(16_tokens)}, {}, {Liar{100_blocks}}};
+  gate.submit(ask(160));
+  REQUIRE_FALSE(gate.commit(gate.plan()));
+  REQUIRE(gate.running() == 0);
+  REQUIRE(gate.queued() == 1);
+}

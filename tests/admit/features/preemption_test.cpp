@@ -133,7 +133,7 @@ TEST_CASE("of several branches what was generated last and not computed is not f
 }
 
 TEST_CASE("one that shared blocks of others leaves no cache, for they may go") {
-  Gate gate{{.capacity = 20_tokens}, keeping(Keep::as_cache)};
+  AdmissionController<Parts<>, Shared> gate{{.capacity = 20_tokens}, keeping(Keep::as_cache)};
   gate.submit(ask(8, 12, 1));
   gate.found(gate.submit(ask(12, 8, 2)).ticket, {.active = 4_blocks});
   while (step(gate).preempt.empty()) {

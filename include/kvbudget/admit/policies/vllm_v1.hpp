@@ -39,8 +39,17 @@ struct Gate {
 /// --watermark, or what the limits say where that is more. Waived when nothing runs.
 struct Watermark {
   double watermark{};
+  Complaints check() const {
+    Complaints complaints{};
+    if (!is_share())
+      complaints.push_back({".headroom.watermark", static_cast<std::uint64_t>(watermark >= 1 && watermark < 1e9 ? watermark : 0), "0 or more, and less than 1",
+                            "give --watermark, for example 0.01"});
+    return complaints;
+  }
+  constexpr bool is_share() const { return watermark >= 0 && watermark < 1; }
   constexpr Blocks operator()(HeadroomView const& pool) const {
     if (pool.running == 0) return {};
+    if (!is_share()) return Blocks::max();
     return max(pool.given, Blocks{static_cast<std::uint64_t>(watermark * static_cast<double>(pool.capacity.count + 1))});
   }
 };
