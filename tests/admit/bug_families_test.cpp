@@ -116,6 +116,7 @@ TEST_CASE("C.1: a start takes what the gate asked for, to the block, for every s
               REQUIRE_FALSE(gate.admit_next());
               REQUIRE(gate.why(ticket).pool == pool);
               supplies[pool]->clean += 1_blocks;
+              REQUIRE(gate.why(ticket).reason == Reason::no_room);
             }
             auto const lease = gate.admit_next();
             REQUIRE(lease);
