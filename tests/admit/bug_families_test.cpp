@@ -126,6 +126,19 @@ TEST_CASE("C.1: a start takes what the gate asked for, to the block, for every s
 
 TEST_CASE("C.1: every block of a pool can be held") {  // 11
   for (std::uint64_t capacity = 1; capacity <= 60; ++capacity) {
+TEST_CASE("C.1: a window that is admitted has room for the blocks at both its ends in every step, whatever the chunk") {  // 8
+  using Exact = Parts<order::Arrival, need::WholePrompt, victim::Newest, holds::Exactly>;
+  for (auto const size : {1_tokens, 4_tokens, block})
+    for (std::uint64_t chunk = 1; chunk <= 20; ++chunk)
+      for (std::uint64_t prompt = 1; prompt <= 40; prompt += 3) {
+        Footprint const footprint{.groups = {window_group(8_tokens, size)}, .in_flight = {chunk}};
+        AdmissionController<Exact> gate{{.capacity = footprint.most(0, Tokens{prompt + 20}), .footprint = footprint, .chunk = {chunk}}};
+        gate.submit(served(prompt, 20));
+        serve(gate, 1'000);
+        REQUIRE(gate.account(0).preempted == 0);
+      }
+}
+
     Gate gate{{.capacity = Blocks{capacity}, .footprint = paged(block)}};
     for (std::uint64_t i = 0; i < capacity; ++i) gate.submit(ask(1 + i % 16));
     auto const leases = admit_all(gate);
