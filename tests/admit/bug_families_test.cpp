@@ -427,6 +427,7 @@ TEST_CASE("C.3: after thousands of short lives everything is there, and at no ti
                               .branches = 1 + std::uint32_t(random() % 2),
                               .deadline = now + random() % 60,
                               .adapter = random() % 5,
+                              .lookahead = {random() % 4},
                               .arrives = random() % 5 == 0};
         if (auto const verdict = gate.submit(request); verdict.queued()) tickets.push_back(verdict.ticket);
       }
@@ -444,7 +445,7 @@ TEST_CASE("C.3: after thousands of short lives everything is there, and at no ti
     }
     for (auto const ticket : tickets) gate.cancel(ticket);
     is_empty(gate, 60_blocks);
-    for (std::uint64_t i = 0; i < limits.max_running; ++i) gate.submit(ask(1));
+    for (std::uint64_t i = 0; i < limits.max_running; ++i) gate.submit({.prompt = 1_tokens, .adapter = 10 + i % limits.adapters});
     auto const plan = step(gate);
     REQUIRE(plan.admit.size() == limits.max_running);
     for (auto const& one : plan.admit) gate.cancel(one.ticket());
