@@ -456,18 +456,20 @@ TEST_CASE("C.3: after thousands of short lives everything is there, and at no ti
 
 // ---- C.4 abort and asynchronous release ----
 
-TEST_CASE("C.4: blocks of one that is cancelled in flight are nobody's before its step is over") {  // 55, 57, 58
-  Gate gate{{.capacity = 20_tokens, .retires = true}};
-  auto const ticket = gate.submit(ask(15, 5, 1)).ticket;
-  step(gate);
-  auto const written = gate.now();
-  gate.cancel(ticket);
-  gate.submit(ask(10, 0, 2));
-  REQUIRE(step(gate).admit.empty());
-  gate.retire(written - 1);
-  REQUIRE(step(gate).admit.empty());
-  gate.retire(written);
-  REQUIRE(tags(step(gate).admit) == Tags{2});
+TEST_CASE("C.4: blocks of one that is cancelled in flight are nobody's before its step is over") {  // 55, 57, 58, 59
+  for (auto const& request : {ask(15, 5, 1), remote(15, 5)}) {
+    Gate gate{{.capacity = 20_tokens, .retires = true}};
+    auto const ticket = gate.submit(request).ticket;
+    step(gate);
+    auto const written = gate.now();
+    gate.cancel(ticket);
+    gate.submit(ask(10, 0, 2));
+    REQUIRE(step(gate).admit.empty());
+    gate.retire(written - 1);
+    REQUIRE(step(gate).admit.empty());
+    gate.retire(written);
+    REQUIRE(tags(step(gate).admit) == Tags{2});
+  }
 }
 
 TEST_CASE("C.4: victims' blocks are not written by others while their own step may write them") {  // 55
