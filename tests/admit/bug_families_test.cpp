@@ -484,13 +484,17 @@ TEST_CASE("C.4: victims' blocks are not written by others while their own step m
 }
 
 TEST_CASE("C.4: a plan that was made before a cancel is not carried out after it") {  // 57, 58
-  Gate gate{{.capacity = 20_tokens}};
-  auto const ticket = gate.submit(ask(10)).ticket;
-  auto const plan = gate.plan();
-  gate.cancel(ticket);
-  gate.submit(ask(10));  // in the same slot
-  REQUIRE_FALSE(gate.commit(plan));
-  REQUIRE(gate.running() == 0);
+  for (bool const runs : {false, true})
+    for (bool const another : {false, true}) {
+      Gate gate{{.capacity = 20_tokens, .retires = true}};
+      auto const ticket = gate.submit(ask(10, 10)).ticket;
+      if (runs) step(gate);
+      auto const plan = gate.plan();
+      gate.cancel(ticket);
+      if (another) gate.submit(ask(10, 10));  // in the same slot
+      REQUIRE_FALSE(gate.commit(plan));
+      REQUIRE(gate.running() == 0);
+    }
 }
 
 TEST_CASE("C.4: hundreds that were given up keep nobody out") {  // 54, 61
