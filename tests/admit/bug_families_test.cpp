@@ -642,6 +642,22 @@ TEST_CASE("C.6: a full pool, a full class and a preemption keep nobody waiting l
 
 TEST_CASE("C.6: the last one that runs always grows to its end") {  // 67
   for (auto const regain : {0_tokens, 1_tokens, 50_tokens}) {
+TEST_CASE("C.6: a plan whose memory is used again does not remember who was full") {  // 65
+  Gate gate{{.capacity = 20_tokens, .classes = 2, .class_limits = {{.running = 1}}, .adapters = 1}};
+  gate.submit({.prompt = 10_tokens, .tag = 1, .adapter = 1});
+  gate.submit(of_class(0, 5, 0, 2));
+  gate.submit({.prompt = 5_tokens, .request_class = 1, .tag = 3, .adapter = 2});
+  gate.submit(of_class(1, 15, 0, 4));
+  gate.submit(of_class(1, 1, 0, 5));
+  Gate::StepPlan plan;
+  gate.plan({}, plan);
+  REQUIRE(tags(plan.admit) == Tags{1});
+  REQUIRE(gate.commit(plan));
+  gate.finish(first);
+  gate.plan({}, plan);
+  REQUIRE(tags(plan.admit) == Tags{2, 3});
+}
+
     Gate gate{{.capacity = 30_tokens, .headroom = 5_tokens}, {.preemption = {.regain = regain}}};
     for (int i = 0; i < 4; ++i) gate.submit(served(10, 20));
     serve(gate, 1'000);
