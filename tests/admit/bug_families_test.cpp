@@ -664,6 +664,11 @@ TEST_CASE("C.6: a plan whose memory is used again does not remember who was full
     REQUIRE(gate.account(0).completed == 4);
   }
 }
+    std::uint64_t const preempted = gate.account(0).preempted;
+    gate.submit(served(10, 20));
+    serve(gate, 1'000);
+    REQUIRE(gate.account(0).completed == 5);
+    REQUIRE(gate.account(0).preempted == preempted);  // alone, nobody is
 
 TEST_CASE("C.6: equal calls give equal decisions on every rank, whatever each has seen before") {  // 68
   auto const decided = [](std::vector<std::uint32_t> const& gone) {
