@@ -735,6 +735,27 @@ TEST_CASE("C.6: a victim is in one list of the plan, in the queue once, and its 
 
 TEST_CASE("C.6: one that gives way itself does not end the step of those behind it") {  // 74
   AdmissionController<Smallest> gate{{.capacity = 19_tokens}};
+TEST_CASE("C.6: what a victim had counts no more in the same plan, so that nobody else gives way at the ceiling of its class") {  // 73
+  Gate gate{{.capacity = 100_tokens, .class_limits = {{.tokens = 30_tokens}}}};
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) gate.submit(ask(10, 10, tag));
+  step(gate);
+  auto const plan = step(gate);
+  REQUIRE(tags(plan.preempt) == Tags{3});
+  REQUIRE(tags(plan.grow) == Tags{1, 2});
+}
+
+TEST_CASE("C.6: one that is preempted does not start again in the same step, even where it would fit") {  // 75
+  Gate gate{{.capacity = 20_tokens}};
+  gate.submit(ask(10, 10, 1));
+  gate.submit(ask(10, 10, 2));
+  step(gate);
+  REQUIRE(tags(step(gate).preempt) == Tags{2});
+  gate.finish(first);
+  REQUIRE(gate.plan().admit.empty());
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(tags(step(gate).admit) == Tags{2});
+}
+
   gate.submit(ask(5, 14, 1));
   gate.submit(ask(14, 5, 2));
   step(gate);
