@@ -951,18 +951,36 @@ TEST_CASE("C.9: a preempted request keeps its place before all that come later, 
   REQUIRE(next(order::FairShare{}) == expected);
 }
 
-TEST_CASE("C.9: newcomers take no room from under a preempted request") {  // 88
+TEST_CASE("C.9: newcomers take no room from under a preempted request") {  // 74, 88
   Gate gate{{.capacity = 20_tokens}};
   gate.submit(ask(10, 10, 1));
   gate.submit(ask(10, 10, 2));
+  gate.submit(ask(2, 0, 3));  // would fit into what the second gives back
   step(gate);
-  REQUIRE(tags(step(gate).preempt) == Tags{2});
-  for (std::uint64_t tag = 3; tag <= 6; ++tag) {
-    gate.submit(ask(2, 0, tag));  // would fit
+  auto const plan = step(gate);
+  REQUIRE(tags(plan.preempt) == Tags{2});
+  REQUIRE(plan.admit.empty());
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(gate.plan().admit.empty());
+  for (std::uint64_t tag = 4; tag <= 6; ++tag) {
+    gate.submit(ask(2, 0, tag));
     REQUIRE(step(gate).admit.empty());
   }
   gate.finish(first);
   REQUIRE(tags(step(gate).admit) == Tags{2, 3, 4, 5, 6});
+  REQUIRE(gate.queued() == 0);
+}
+
+TEST_CASE("C.9: preemptions leave no caution behind, so that those who come later are served as if they had never been") {  // 89
+  auto const steps = [](std::uint64_t crowd) {
+    RecommendedGate gate{{.capacity = 30_blocks, .footprint = paged(4_tokens)}};
+    for (std::uint64_t i = 0; i < crowd; ++i) gate.submit(served(20, 40));
+    serve(gate, 20'000);
+    REQUIRE((gate.account(0).preempted > 0) == (crowd > 0));
+    for (int i = 0; i < 30; ++i) gate.submit(served(30, 10));
+    return serve(gate, 1'000);
+  };
+  REQUIRE(steps(30) == steps(0));
 }
 
 TEST_CASE("C.9: whoever waits beside an empty pool is told which limit it is") {  // 90
