@@ -1001,14 +1001,16 @@ TEST_CASE("C.9: whoever waits beside an empty pool is told which limit it is") {
 }
 
 TEST_CASE("C.9: where nobody else may give way the asker does, and nothing is stuck") {  // 93
-  Gate gate{{.capacity = 30_tokens}, {.preemption = {.regain = 1_tokens}}};
-  gate.submit(ask(10, 10));
-  auto const held = gate.submit(ask(10, 10)).ticket;
-  gate.submit(remote(10, 10));
-  auto leases = admit_all(gate);
-  gate.hold(held);
-  REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
-  REQUIRE(gate.running() == 2);
+  for (auto const regain : {0_tokens, 1_tokens}) {
+    Gate gate{{.capacity = 30_tokens}, {.preemption = {.regain = regain}}};
+    gate.submit(ask(10, 10));
+    auto const held = gate.submit(ask(10, 10)).ticket;
+    gate.submit(remote(10, 10));
+    auto leases = admit_all(gate);
+    gate.hold(held);
+    REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
+    REQUIRE(gate.running() == 2);
+  }
 }
 
 TEST_CASE("C.9: a short class with a floor starts beside documents that fill the pool") {  // 85, 92
