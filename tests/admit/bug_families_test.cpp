@@ -1063,6 +1063,10 @@ TEST_CASE("C.10: hits that are told twice, plans that are abandoned and question
   step(gate);
   REQUIRE(gate.account(0).found_tokens == 48_tokens);
   REQUIRE(gate.account(0).admitted == 1);
+  gate.submit(ask(160));
+  for (int i = 0; i < 3; ++i) REQUIRE(gate.commit(gate.plan()));
+  step(gate);
+  REQUIRE(gate.account(0).steps_waited == 1);
 }
 
 TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
