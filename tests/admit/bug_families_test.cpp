@@ -1114,6 +1114,20 @@ TEST_CASE("C.10: every number is told with the pool and the block it counts") { 
   REQUIRE(verdict.limit == 9_blocks);
 }
 
+TEST_CASE("C.10: what growth lacked is told with the pool and the block it counts, too") {  // 98
+  AdmissionLimits const limits{
+      .capacity = 10_blocks, .footprint = {.groups = {full_group(block), full_group(4_tokens, 1)}}, .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
+  Gate gate{limits};
+  gate.submit(ask(16, 4));
+  gate.submit(ask(20));
+  auto leases = admit_all(gate);
+  auto const verdict = leases[0].grow(1_tokens);
+  REQUIRE(verdict.block == 4_tokens);
+  REQUIRE(std::string{verdict.pool_name} == "index");
+  REQUIRE(verdict.needed == 1_blocks);
+  REQUIRE(verdict.free == 0_blocks);
+}
+
 TEST_CASE("C.10: of cache that was taken in part its beginning is found, and nothing behind a gap") {  // 99
   for (std::uint64_t taken = 0; taken <= 6; ++taken) {
     Gate gate{{.capacity = 20_blocks, .footprint = paged(block)}, {.preemption = {.keep = Keep::as_cache}}};
