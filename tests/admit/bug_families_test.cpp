@@ -25,13 +25,15 @@ constexpr Ticket first{0, 0};
 
 Request remote(std::uint64_t prompt, std::uint64_t max_new) { return {.prompt = {prompt}, .max_new = {max_new}, .arrives = true}; }
 
-/// Serves what is queued to the end by plans: a request is complete when it has computed as many tokens as its tag says. The steps it took.
+/// Serves what is queued to the end by plans: a request is complete when it has computed as many tokens as its tag says. A step is over when
+/// the one after it begins. The steps it took.
 template <class Gate>
 std::uint64_t serve(Gate& gate, std::uint64_t most_steps, StepBudget const& budget = {}) {
   std::vector<std::uint64_t> length(1'000);
   for (std::uint64_t steps = 0;; ++steps) {
     if (gate.drained()) return steps;
     REQUIRE(steps < most_steps);
+    if (gate.now() > 0) gate.retire(gate.now() - 1);
     auto const plan = step(gate, budget);
     for (auto const& one : plan.grow) length[one.ticket().slot] += one.tokens.count;
     for (auto const& one : plan.admit) length[one.ticket().slot] = (one.found + one.tokens).count;
@@ -114,6 +116,7 @@ TEST_CASE("C.1: a start takes what the gate asked for, to the block, for every s
             for (std::uint32_t pool = 0; pool < 3; ++pool) {
               supplies[pool]->clean -= 1_blocks;
               REQUIRE_FALSE(gate.admit_next());
+              REQUIRE(gate.why(ticket).reason == Reason::no_room);
               REQUIRE(gate.why(ticket).pool == pool);
               supplies[pool]->clean += 1_blocks;
             }
@@ -121,6 +124,19 @@ TEST_CASE("C.1: a start takes what the gate asked for, to the block, for every s
             REQUIRE(lease);
             for (auto const* supply : supplies) REQUIRE(supply->clean == 0_blocks);
           }
+}
+
+TEST_CASE("C.1: a window that is admitted has room for the blocks at both its ends in every step, whatever the chunk") {  // 8
+  using Exact = Parts<order::Arrival, need::WholePrompt, victim::Newest, holds::Exactly>;
+  for (auto const size : {1_tokens, 4_tokens, block})
+    for (std::uint64_t chunk = 1; chunk <= 20; ++chunk)
+      for (std::uint64_t prompt = 1; prompt <= 40; prompt += 3) {
+        Footprint const footprint{.groups = {window_group(8_tokens, size)}, .in_flight = {chunk}};
+        AdmissionController<Exact> gate{{.capacity = footprint.most(0, Tokens{prompt + 20}), .footprint = footprint, .chunk = {chunk}}};
+        gate.submit(served(prompt, 20));
+        serve(gate, 1'000);
+        REQUIRE(gate.account(0).preempted == 0);
+      }
 }
 
 TEST_CASE("C.1: every block of a pool can be held") {  // 11
@@ -234,7 +250,7 @@ TEST_CASE("C.2: the largest request is served whatever the headroom, also behind
 
 TEST_CASE("C.2: a request that can never fit is not at the head of the queue, also after the pool has shrunk") {  // 20, 21, 24
   Gate gate{{.capacity = 100_tokens}};
-  gate.submit(ask(101, 0, 1));
+  REQUIRE(gate.submit(ask(101, 0, 1)).reason == Reason::exceeds_capacity);
   gate.submit(ask(60, 30, 2));
   gate.submit(ask(20, 0, 3));
   REQUIRE(gate.resize(89_tokens).empty());
@@ -411,6 +427,7 @@ TEST_CASE("C.3: after thousands of short lives everything is there, and at no ti
                               .max_new = {random() % 60},
                               .request_class = random() % 2,
                               .branches = 1 + std::uint32_t(random() % 2),
+                              .lookahead = {random() % 4},
                               .deadline = now + random() % 60,
                               .adapter = random() % 5,
                               .arrives = random() % 5 == 0};
@@ -430,7 +447,7 @@ TEST_CASE("C.3: after thousands of short lives everything is there, and at no ti
     }
     for (auto const ticket : tickets) gate.cancel(ticket);
     is_empty(gate, 60_blocks);
-    for (std::uint64_t i = 0; i < limits.max_running; ++i) gate.submit(ask(1));
+    for (std::uint64_t i = 0; i < limits.max_running; ++i) gate.submit({.prompt = 1_tokens, .adapter = 10 + i % limits.adapters});
     auto const plan = step(gate);
     REQUIRE(plan.admit.size() == limits.max_running);
     for (auto const& one : plan.admit) gate.cancel(one.ticket());
@@ -441,21 +458,23 @@ TEST_CASE("C.3: after thousands of short lives everything is there, and at no ti
 
 // ---- C.4 abort and asynchronous release ----
 
-TEST_CASE("C.4: blocks of one that is cancelled in flight are nobody's before its step is over") {  // 55, 57, 58
-  Gate gate{{.capacity = 20_tokens, .retires = true}};
-  auto const ticket = gate.submit(ask(15, 5, 1)).ticket;
-  step(gate);
-  auto const written = gate.now();
-  gate.cancel(ticket);
-  gate.submit(ask(10, 0, 2));
-  REQUIRE(step(gate).admit.empty());
-  gate.retire(written - 1);
-  REQUIRE(step(gate).admit.empty());
-  gate.retire(written);
-  REQUIRE(tags(step(gate).admit) == Tags{2});
+TEST_CASE("C.4: blocks of one that is cancelled in flight are nobody's before its step is over") {  // 55, 57, 58, 59
+  for (auto const& request : {ask(15, 5, 1), remote(15, 5)}) {
+    Gate gate{{.capacity = 20_tokens, .retires = true}};
+    auto const ticket = gate.submit(request).ticket;
+    step(gate);
+    auto const written = gate.now();
+    gate.cancel(ticket);
+    gate.submit(ask(10, 0, 2));
+    REQUIRE(step(gate).admit.empty());
+    gate.retire(written - 1);
+    REQUIRE(step(gate).admit.empty());
+    gate.retire(written);
+    REQUIRE(tags(step(gate).admit) == Tags{2});
+  }
 }
 
-TEST_CASE("C.4: victims' blocks are not written by others while their own step may write them") {  // 55
+TEST_CASE("C.4: victims' blocks are not written by others while their own step may write them") {  // 55, 66
   Gate gate{{.capacity = 20_tokens, .retires = true}};
   gate.submit(ask(10, 10, 1));
   gate.submit(ask(10, 10, 2));
@@ -467,13 +486,17 @@ TEST_CASE("C.4: victims' blocks are not written by others while their own step m
 }
 
 TEST_CASE("C.4: a plan that was made before a cancel is not carried out after it") {  // 57, 58
-  Gate gate{{.capacity = 20_tokens}};
-  auto const ticket = gate.submit(ask(10)).ticket;
-  auto const plan = gate.plan();
-  gate.cancel(ticket);
-  gate.submit(ask(10));  // in the same slot
-  REQUIRE_FALSE(gate.commit(plan));
-  REQUIRE(gate.running() == 0);
+  for (bool const runs : {false, true})
+    for (bool const another : {false, true}) {
+      Gate gate{{.capacity = 20_tokens, .retires = true}};
+      auto const ticket = gate.submit(ask(10, 10)).ticket;
+      if (runs) step(gate);
+      auto const plan = gate.plan();
+      gate.cancel(ticket);
+      if (another) gate.submit(ask(10, 10));  // in the same slot
+      REQUIRE_FALSE(gate.commit(plan));
+      REQUIRE(gate.running() == 0);
+    }
 }
 
 TEST_CASE("C.4: hundreds that were given up keep nobody out") {  // 54, 61
@@ -549,15 +572,19 @@ TEST_CASE("C.5: a request that does not start takes nobody's cache, however ofte
 }
 
 TEST_CASE("C.5: blocks that a step in flight may still write are nobody's cache") {  // 62, 63
-  Gate gate{{.capacity = 20_tokens, .retires = true}, {.preemption = {.keep = Keep::as_cache}}};
-  gate.submit(ask(10, 10, 1));
-  gate.submit(ask(10, 10, 2));
-  step(gate);
-  REQUIRE(tags(step(gate).preempt) == Tags{2});
-  REQUIRE(gate.pool().supply == Supply{.in_flight = 10_blocks});
-  gate.finish(first);
-  gate.retire(gate.now());
-  REQUIRE(step(gate).admit[0].found == 0_tokens);
+  // Others are blocks that are free all the same, for it is a ceiling that makes room scarce.
+  for (std::uint64_t const others : {0U, 30U}) {
+    Gate gate{{.capacity = Tokens{20 + others}, .class_limits = {{.tokens = 20_tokens}}, .retires = true}, {.preemption = {.keep = Keep::as_cache}}};
+    gate.submit(ask(10, 10, 1));
+    gate.submit(ask(10, 10, 2));
+    step(gate);
+    REQUIRE(tags(step(gate).preempt) == Tags{2});
+    REQUIRE(gate.pool().supply.in_flight == 10_blocks);
+    REQUIRE(gate.pool().supply.cached_idle == 0_blocks);
+    gate.finish(first);
+    gate.retire(gate.now());
+    REQUIRE(step(gate).admit[0].found == 0_tokens);
+  }
 }
 
 TEST_CASE("C.5: what is told to be cached counts in the plan of the same step") {  // 64
@@ -615,12 +642,33 @@ TEST_CASE("C.6: a full pool, a full class and a preemption keep nobody waiting l
   REQUIRE(tags(step(gate).admit) == Tags{2, 3});
 }
 
+TEST_CASE("C.6: a plan whose memory is used again does not remember who was full") {  // 65
+  Gate gate{{.capacity = 20_tokens, .classes = 2, .class_limits = {{.running = 1}}, .adapters = 1}};
+  gate.submit({.prompt = 10_tokens, .tag = 1, .adapter = 1});
+  gate.submit(of_class(0, 5, 0, 2));
+  gate.submit({.prompt = 5_tokens, .request_class = 1, .tag = 3, .adapter = 2});
+  gate.submit(of_class(1, 15, 0, 4));
+  gate.submit(of_class(1, 1, 0, 5));
+  Gate::StepPlan plan;
+  gate.plan({}, plan);
+  REQUIRE(tags(plan.admit) == Tags{1});
+  REQUIRE(gate.commit(plan));
+  gate.finish(first);
+  gate.plan({}, plan);
+  REQUIRE(tags(plan.admit) == Tags{2, 3});
+}
+
 TEST_CASE("C.6: the last one that runs always grows to its end") {  // 67
   for (auto const regain : {0_tokens, 1_tokens, 50_tokens}) {
     Gate gate{{.capacity = 30_tokens, .headroom = 5_tokens}, {.preemption = {.regain = regain}}};
     for (int i = 0; i < 4; ++i) gate.submit(served(10, 20));
     serve(gate, 1'000);
     REQUIRE(gate.account(0).completed == 4);
+    std::uint64_t const preempted = gate.account(0).preempted;
+    gate.submit(served(10, 20));
+    serve(gate, 1'000);
+    REQUIRE(gate.account(0).completed == 5);
+    REQUIRE(gate.account(0).preempted == preempted);  // alone, nobody is
   }
 }
 
@@ -687,6 +735,27 @@ TEST_CASE("C.6: a victim is in one list of the plan, in the queue once, and its 
   REQUIRE(gate.running() == 2);
 }
 
+TEST_CASE("C.6: what a victim had counts no more in the same plan, so that nobody else gives way at the ceiling of its class") {  // 73
+  Gate gate{{.capacity = 100_tokens, .class_limits = {{.tokens = 30_tokens}}}};
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) gate.submit(ask(10, 10, tag));
+  step(gate);
+  auto const plan = step(gate);
+  REQUIRE(tags(plan.preempt) == Tags{3});
+  REQUIRE(tags(plan.grow) == Tags{1, 2});
+}
+
+TEST_CASE("C.6: one that is preempted does not start again in the same step, even where it would fit") {  // 75
+  Gate gate{{.capacity = 20_tokens}};
+  gate.submit(ask(10, 10, 1));
+  gate.submit(ask(10, 10, 2));
+  step(gate);
+  REQUIRE(tags(step(gate).preempt) == Tags{2});
+  gate.finish(first);
+  REQUIRE(gate.plan().admit.empty());
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(tags(step(gate).admit) == Tags{2});
+}
+
 TEST_CASE("C.6: one that gives way itself does not end the step of those behind it") {  // 74
   AdmissionController<Smallest> gate{{.capacity = 19_tokens}};
   gate.submit(ask(5, 14, 1));
@@ -709,16 +778,19 @@ TEST_CASE("C.6: plans of one step share what it computes") {  // 76
   REQUIRE(computed == 32_tokens);
 }
 
-TEST_CASE("C.6: a crowd that outgrows the pool many times is served to the end") {  // 66, 72, 77
+TEST_CASE("C.6: a crowd that outgrows the pool many times is served to the end, also where blocks come back a step later") {  // 77
   std::mt19937_64 random{20'261'203};
   for (int world = 0; world < 20; ++world) {
-    RecommendedGate gate{{.capacity = 30_blocks, .footprint = paged(4_tokens), .tokens_per_step = 24_tokens, .chunk = 16_tokens}};
+    AdmissionLimits const limits{
+        .capacity = 30_blocks, .footprint = paged(4_tokens), .tokens_per_step = 24_tokens, .chunk = 16_tokens, .retires = world % 2 == 0};
+    RecommendedGate gate{limits};
     for (int i = 0; i < 60; ++i) {
       std::uint64_t const prompt = 1 + random() % 60;
       gate.submit(served(prompt, random() % 60));
     }
     serve(gate, 20'000);
     REQUIRE(gate.account(0).completed == 60);
+    REQUIRE(gate.account(0).preempted > 0);
   }
 }
 
@@ -879,18 +951,36 @@ TEST_CASE("C.9: a preempted request keeps its place before all that come later, 
   REQUIRE(next(order::FairShare{}) == expected);
 }
 
-TEST_CASE("C.9: newcomers take no room from under a preempted request") {  // 88
+TEST_CASE("C.9: newcomers take no room from under a preempted request") {  // 74, 88
   Gate gate{{.capacity = 20_tokens}};
   gate.submit(ask(10, 10, 1));
   gate.submit(ask(10, 10, 2));
+  gate.submit(ask(2, 0, 3));  // would fit into what the second gives back
   step(gate);
-  REQUIRE(tags(step(gate).preempt) == Tags{2});
-  for (std::uint64_t tag = 3; tag <= 6; ++tag) {
-    gate.submit(ask(2, 0, tag));  // would fit
+  auto const plan = step(gate);
+  REQUIRE(tags(plan.preempt) == Tags{2});
+  REQUIRE(plan.admit.empty());
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(gate.plan().admit.empty());
+  for (std::uint64_t tag = 4; tag <= 6; ++tag) {
+    gate.submit(ask(2, 0, tag));
     REQUIRE(step(gate).admit.empty());
   }
   gate.finish(first);
   REQUIRE(tags(step(gate).admit) == Tags{2, 3, 4, 5, 6});
+  REQUIRE(gate.queued() == 0);
+}
+
+TEST_CASE("C.9: preemptions leave no caution behind, so that those who come later are served as if they had never been") {  // 89
+  auto const steps = [](std::uint64_t crowd) {
+    RecommendedGate gate{{.capacity = 30_blocks, .footprint = paged(4_tokens)}};
+    for (std::uint64_t i = 0; i < crowd; ++i) gate.submit(served(20, 40));
+    serve(gate, 20'000);
+    REQUIRE((gate.account(0).preempted > 0) == (crowd > 0));
+    for (int i = 0; i < 30; ++i) gate.submit(served(30, 10));
+    return serve(gate, 1'000);
+  };
+  REQUIRE(steps(30) == steps(0));
 }
 
 TEST_CASE("C.9: whoever waits beside an empty pool is told which limit it is") {  // 90
@@ -911,14 +1001,16 @@ TEST_CASE("C.9: whoever waits beside an empty pool is told which limit it is") {
 }
 
 TEST_CASE("C.9: where nobody else may give way the asker does, and nothing is stuck") {  // 93
-  Gate gate{{.capacity = 30_tokens}, {.preemption = {.regain = 1_tokens}}};
-  gate.submit(ask(10, 10));
-  auto const held = gate.submit(ask(10, 10)).ticket;
-  gate.submit(remote(10, 10));
-  auto leases = admit_all(gate);
-  gate.hold(held);
-  REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
-  REQUIRE(gate.running() == 2);
+  for (auto const regain : {0_tokens, 1_tokens}) {
+    Gate gate{{.capacity = 30_tokens}, {.preemption = {.regain = regain}}};
+    gate.submit(ask(10, 10));
+    auto const held = gate.submit(ask(10, 10)).ticket;
+    gate.submit(remote(10, 10));
+    auto leases = admit_all(gate);
+    gate.hold(held);
+    REQUIRE(leases[0].grow(1_tokens).reason == Reason::preempted);
+    REQUIRE(gate.running() == 2);
+  }
 }
 
 TEST_CASE("C.9: a short class with a floor starts beside documents that fill the pool") {  // 85, 92
@@ -971,6 +1063,10 @@ TEST_CASE("C.10: hits that are told twice, plans that are abandoned and question
   step(gate);
   REQUIRE(gate.account(0).found_tokens == 48_tokens);
   REQUIRE(gate.account(0).admitted == 1);
+  gate.submit(ask(160));
+  for (int i = 0; i < 3; ++i) REQUIRE(gate.commit(gate.plan()));
+  step(gate);
+  REQUIRE(gate.account(0).steps_waited == 1);
 }
 
 TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
@@ -1016,6 +1112,20 @@ TEST_CASE("C.10: every number is told with the pool and the block it counts") { 
   REQUIRE(std::string{verdict.pool_name} == "index");
   REQUIRE(verdict.needed == 8_blocks);
   REQUIRE(verdict.limit == 9_blocks);
+}
+
+TEST_CASE("C.10: what growth lacked is told with the pool and the block it counts, too") {  // 98
+  AdmissionLimits const limits{
+      .capacity = 10_blocks, .footprint = {.groups = {full_group(block), full_group(4_tokens, 1)}}, .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
+  Gate gate{limits};
+  gate.submit(ask(16, 4));
+  gate.submit(ask(20));
+  auto leases = admit_all(gate);
+  auto const verdict = leases[0].grow(1_tokens);
+  REQUIRE(verdict.block == 4_tokens);
+  REQUIRE(std::string{verdict.pool_name} == "index");
+  REQUIRE(verdict.needed == 1_blocks);
+  REQUIRE(verdict.free == 0_blocks);
 }
 
 TEST_CASE("C.10: of cache that was taken in part its beginning is found, and nothing behind a gap") {  // 99

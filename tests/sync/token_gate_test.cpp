@@ -61,8 +61,12 @@ TEST_CASE("room moves, and ends with its last owner") {
   TokenRoom first = gate.reserve(30_tokens), second = gate.reserve(50_tokens);
   first = std::move(second);  // the first 30 are free
   REQUIRE(gate.held() == 50_tokens);
-  REQUIRE_FALSE(second);
-  REQUIRE_FALSE(second.grow(1_tokens));
+  TokenRoom const third = std::move(first);
+  for (auto* const moved : {&first, &second}) {
+    REQUIRE_FALSE(*moved);
+    REQUIRE_FALSE(moved->grow(1_tokens));
+  }
+  REQUIRE(gate.held() == 50_tokens);
 }
 
 TEST_CASE("many threads never hold more than there is, and give all of it back, wherever their room ends") {
@@ -72,7 +76,7 @@ TEST_CASE("many threads never hold more than there is, and give all of it back, 
   std::array<std::vector<TokenRoom>, 4> handed{};  // room that ends on another thread
   auto const work = [&](std::size_t self) {
     std::uint64_t state = self + 1;
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 100'000; ++i) {
       state = state * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
       TokenRoom room = gate.reserve(Tokens{state >> 56});
       if (!room) continue;
@@ -80,7 +84,7 @@ TEST_CASE("many threads never hold more than there is, and give all of it back, 
       over += now > capacity;
       ++taken;
       held -= room.tokens().count;
-      if (i >= 19'990) handed[self].push_back(std::move(room));
+      if (i >= 99'990) handed[self].push_back(std::move(room));
     }
   };
   std::vector<std::thread> threads;
