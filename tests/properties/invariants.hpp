@@ -64,10 +64,16 @@ void i5_shared_blocks_are_not_free(World<Policy> const& world) {
   if (pool.overcommitted == Blocks{}) same(pool.supply.reserved.count, world.pools[0].pinned, "i5_shared_blocks_are_not_free: and is not part of supply");
 }
 
+/// What a plan or admit_next admits and what a commit grows, the source has. A lease's growth tries before it decides: it is refused at most
+/// once, and only where somebody then gives way or it waits for what retires.
 template <class Policy>
 void i6_what_is_admitted_is_taken(World<Policy> const& world) {
-  for (auto const& pool : world.pools) same(pool.refused, 0, "i6_what_is_admitted_is_taken: the source had all that it was asked for");
-  for (Count const id : world.effects.started) {
+  auto const& effects = world.effects;
+  if (effects.refused > 0) {
+    must(effects.of.call == Call::grow && effects.refused == 1, "i6_what_is_admitted_is_taken: the source has all that it is asked for");
+    must(effects.growth == Reason::retiring || !effects.preempted.empty(), "i6_what_is_admitted_is_taken: growth that is refused waits, or somebody gives way");
+  }
+  for (Count const id : effects.started) {
     auto const* const one = world.seen.find(id);
     must(one && one->in_flight(), "i6_what_is_admitted_is_taken: whoever starts is in flight");
   }

@@ -397,10 +397,9 @@ class Model {
   Answer consider(Item const& item, Budget const& left, bool floors_hold = true) const {
     Answer answer{.found = found(item)};
     answer.tokens = std::min({left.tokens, left.chunk, item.length() - answer.found});
-    answer.reserved = std::min(rules.reserves_all ? item.longest() : item.length() + item.again, item.longest());
+    answer.reserved = reserved(item);
     answer.shared = usable(item).active.count;
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      answer.take[pool] = less(blocks(pool, item, answer.reserved), pool == 0 ? answer.shared : 0);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) answer.take[pool] = needed(pool, item);
     answer.reason = reason_beside_room(item, answer, floors_hold);
     if (answer.reason == Reason::fits) look_at_room(item, answer, floors_hold);
     return answer;
@@ -554,6 +553,10 @@ class Model {
     return std::max(given_headroom(pool, capacity[pool]), least) + (rules.keeps_next_step_free ? next_step(pool) : 0);
   }
 
+  /// The length that must have room when it starts, and the blocks that it takes for it.
+  Count reserved(Item const& item) const { return std::min(rules.reserves_all ? item.longest() : item.length() + item.again, item.longest()); }
+  Count needed(std::uint32_t pool, Item const& item) const { return less(blocks(pool, item, reserved(item)), pool == 0 ? usable(item).active.count : 0); }
+
   Reason reason_beside_room(Item const& item, Answer const& as, bool floors_hold) const {
     ClassLimit const limit = limit_of(item);
     ClassAccount const of = account(item.of_class());
@@ -596,17 +599,23 @@ class Model {
  public:
   // ---- floors ----
 
-  /// Blocks of pool 0 that a class which waits may still claim of its floor.
+  /// Blocks of pool 0 that a class may still claim of its floor: no more than those of it that wait need.
   Count missing_blocks_of(std::uint32_t of_class) const {
     ClassLimit const limit = limits.class_limit(of_class);
     Count const block = std::max<Count>(limits.block(0).count, 1);
     Count const floor = std::max((limit.floor.count + block - 1) / block, (capacity[0] * limit.share.millionths + one_whole - 1) / one_whole);
-    ClassAccount const of = account(of_class);
-    return of.queued_requests == 0 || of.active_requests >= limit.running ? 0 : less(floor, held_of(of_class, 0));
+    bool const may_start = account(of_class).active_requests < limit.running;
+    return may_start ? std::min(less(floor, held_of(of_class, 0)), needed_by_waiting(of_class)) : 0;
+  }
+  Count needed_by_waiting(std::uint32_t of_class) const {
+    Count sum = 0;
+    for (auto const& item : items)
+      if (item.queued() && item.of_class() == of_class) sum += needed(0, item);
+    return sum;
   }
   Count missing_sequences_of(std::uint32_t of_class) const {
     ClassAccount const of = account(of_class);
-    return of.queued_requests == 0 ? 0 : less(limits.class_limit(of_class).floor_running, of.active_requests);
+    return std::min(less(limits.class_limit(of_class).floor_running, of.active_requests), of.queued_requests);
   }
   bool below_floor(std::uint32_t of_class) const { return missing_blocks_of(of_class) + missing_sequences_of(of_class) > 0; }
   Count missing_blocks(std::uint32_t but) const {

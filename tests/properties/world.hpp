@@ -31,7 +31,9 @@ using ReasonsGiven = std::array<Count, reasons>;
 struct Effects {
   Operation of{};
   std::vector<Count> started{};    // in order
-  std::vector<Count> preempted{};  // in flight before it, and queued after it
+  std::vector<Count> preempted{};  // in flight before it, and not after it, although they had not ended
+  Count refused{};    // takes, by the sources
+  Reason growth{};    // what a lease that asked to grow was told
   bool asked_to_start{};
   bool rejected{};
 };
@@ -59,14 +61,16 @@ class World : public Caller<Policy> {
     effects.of = of;
     effects.started.clear(), effects.preempted.clear();
     effects.asked_to_start = effects.rejected = false;
+    for (auto& pool : pools) pool.refused = 0;
     if (of.call == Call::commit_old)
       commit_old();
     else if (of.call != Call::pin || !is_pinned_for_somebody())
       do_to_both(of);
+    effects.refused = 0;
+    for (auto const& pool : pools) effects.refused += pool.refused;
     look_and_compare();
     for (auto const& one : seen.requests) ++reasons_given[std::size_t(one.why.reason)];
-    for (auto const& one : seen.requests)
-      if (auto const* was = before.find(one.id); was && was->in_flight() && !one.in_flight()) effects.preempted.push_back(one.id);
+    if (may_preempt(of.call)) note_preempted();
     overtaken.resize(this->submissions());
   }
 
@@ -78,6 +82,12 @@ class World : public Caller<Policy> {
   }
 
  private:
+  static bool may_preempt(Call call) { return call == Call::grow || call == Call::commit || call == Call::commit_old; }
+  void note_preempted() {
+    for (auto const& was : before.requests)
+      if (auto const* now = seen.find(was.id); was.in_flight() && !(now && now->in_flight())) effects.preempted.push_back(was.id);
+  }
+
   void do_to_both(Operation const& of) {
     if (of.call == Call::plan || of.call == Call::commit) plan_twice(of.budget);
     Count const expected = by_model(of), got = Base::perform(of);
@@ -86,6 +96,7 @@ class World : public Caller<Policy> {
     else
       same(got, expected, "the controller answers what the model answers");
     if (of.call == Call::submit) effects.rejected = Reason(got) != Reason::in_queue;
+    if (of.call == Call::grow) effects.growth = Reason(got);
     if (of.call == Call::admit_next) effects.asked_to_start = true;
     if (of.call == Call::admit_next && got != 0) effects.started.push_back(got);
     if (of.call != Call::commit) return;
