@@ -59,7 +59,8 @@ void step_by_leases(Caller<Policy>& caller, Seen& seen) {
   caller.look(seen);
   for (auto const id : std::vector(seen.running))
     if (caller.gate.why(caller.ticket(id)).reason == Reason::running) caller.lease(id).grow(1_tokens);
-  while (caller.perform({.call = Call::admit_next}) != 0) {}
+  while (caller.perform({.call = Call::admit_next}) != 0) {
+  }
 }
 
 template <class Policy>
@@ -87,8 +88,10 @@ bool is_common(Operation const& of) {
     case Call::retire:
     case Call::resize:
     case Call::drain:
-    case Call::reopen: return true;
-    default: return false;
+    case Call::reopen:
+      return true;
+    default:
+      return false;
   }
 }
 

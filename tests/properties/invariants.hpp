@@ -118,10 +118,10 @@ template <class Policy>
 void i11_who_leaves_gives_all_back_once(World<Policy>& world) {
   Operation const& of = world.effects.of;
   if (of.call != Call::finish && of.call != Call::cancel && of.call != Call::drop) return;
-  auto const* const was = world.before.find(of.id);
-  if (!was || world.seen.find(of.id)) return;
-  Blocks const held = was->in_flight() ? was->why.needed : Blocks{};
-  same(world.seen.pools[0].held.count, (world.before.pools[0].held - held).count, "i11_who_leaves_gives_all_back_once: what it held is not held");
+  if (!world.before.find(of.id) || world.seen.find(of.id)) return;
+  for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
+    same(world.seen.pools[i].held.count, world.before.pools[i].held.count - world.effects.held[i],
+         "i11_who_leaves_gives_all_back_once: what it held is not held");
   must(!world.gate.cancel(world.ticket(of.id)) && !world.gate.finish(world.ticket(of.id)), "i11_who_leaves_gives_all_back_once: it is gone");
 }
 
@@ -147,7 +147,9 @@ void i13_only_what_was_computed_is_found(World<Policy> const& world) {
 
 template <class Policy>
 void i14_failed_admission_takes_nothing(World<Policy> const& world) {
-  bool const failed = world.effects.rejected || (world.effects.of.call == Call::admit_next && world.effects.started.empty());
+  Call const call = world.effects.of.call;
+  bool const nothing_planned = world.plan.preempt.empty() && world.plan.grow.empty() && world.plan.admit.empty();
+  bool const failed = world.effects.rejected || (call == Call::admit_next && world.effects.started.empty()) || (call == Call::commit && nothing_planned);
   if (!failed) return;
   for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
     must(world.seen.pools[i].supply == world.before.pools[i].supply, "i14_failed_admission_takes_nothing: nothing is evicted for it");
@@ -162,6 +164,18 @@ void i15_enough_or_none(World<Policy> const& world) {
   auto const* const asker = world.seen.find(world.effects.of.id);
   if (others) must(asker && asker->in_flight(), "i15_enough_or_none: who others give way for does not give way");
   for (Count const id : world.effects.preempted) must(!others || id != world.effects.of.id, "i15_enough_or_none: the asker gives way alone");
+}
+
+/// In a plan: some request of the class that another gives way for grows, waits for what retires, or gives way itself later.
+template <class Policy>
+void i15_the_beneficiary_is_served(World<Policy> const& world) {
+  if (!world.model.rules.preemption.enough_or_none || world.effects.of.call != Call::commit) return;
+  auto const& preempt = world.plan.preempt;
+  for (auto victim = preempt.begin(); victim != preempt.end(); ++victim) {
+    auto const is_of_class = [&](Planned const& one) { return one.request_class == victim->beneficiary; };
+    must(std::any_of(victim, preempt.end(), is_of_class) || std::any_of(world.plan.grow.begin(), world.plan.grow.end(), is_of_class),
+         "i15_the_beneficiary_is_served");
+  }
 }
 
 /// Since it started it has generated something, unless it asked for the room itself.
@@ -181,7 +195,8 @@ void i15_every_victim_waits_once(World<Policy>& world) {
   std::sort(waiting.begin(), waiting.end());
   must(std::adjacent_find(waiting.begin(), waiting.end()) == waiting.end(), "i15_every_victim_waits_once: nobody is queued twice");
   for (Count const id : world.effects.preempted)
-    must(!world.lease(id) && (!world.seen.find(id) || std::binary_search(waiting.begin(), waiting.end(), id)), "i15_every_victim_waits_once: it is queued again");
+    must(!world.lease(id) && (!world.seen.find(id) || std::binary_search(waiting.begin(), waiting.end(), id)),
+         "i15_every_victim_waits_once: it is queued again");
 }
 
 /// Why it waited when the first that started was chosen.
@@ -222,12 +237,19 @@ void i16_bypass_is_bounded(World<Policy>& world) {
   }
 }
 
-/// Unless it is alone, whoever starts leaves the headroom free.
+/// Unless it is alone, whoever starts leaves the headroom free, and what the next token of those that ran takes.
 template <class Policy>
 void i17_headroom_is_left(World<Policy> const& world) {
-  if (world.effects.started.empty() || world.gate.running() < 2) return;
-  for (auto const& pool : world.seen.pools)
-    must(pool.supply.available() >= max(pool.headroom, share_up(world.model.rules.least, pool.capacity)), "i17_headroom_is_left");
+  auto const& started = world.effects.started;
+  if (started.empty() || world.gate.running() < 2) return;
+  for (std::uint32_t i = 0; i < world.gate.pools(); ++i) {
+    PoolView const& pool = world.seen.pools[i];
+    Count next_step = 0;
+    for (auto const& item : world.model.items)
+      if (world.model.rules.keeps_next_step_free && std::count(started.begin(), started.end(), item.id()) == 0) next_step += world.model.next_step(i, item);
+    Blocks const headroom = max(pool.headroom, share_up(world.model.rules.least, pool.capacity));
+    must(pool.supply.available() >= headroom + Blocks{next_step}, "i17_headroom_is_left");
+  }
 }
 
 /// Unless it is alone, whoever starts leaves what other classes that wait are sure of.
@@ -237,6 +259,16 @@ void i18_floors_are_left(World<Policy> const& world) {
   std::uint32_t const of = world.model.find(world.effects.started.back())->of_class();
   must(world.seen.pools[0].supply.available().count >= world.model.missing_blocks(of), "i18_floors_are_left: of the pool");
   must(world.model.sequences() + world.model.missing_sequences(of) <= world.limits.max_running, "i18_floors_are_left: of what may run");
+}
+
+/// Where all that wait fit together, no floor keeps anybody waiting: protection costs nothing without pressure.
+template <class Policy>
+void i18_floors_cost_nothing_without_pressure(World<Policy> const& world) {
+  Count blocks = world.model.headroom(0), sequences = world.model.sequences();
+  for (auto const& item : world.model.items)
+    if (item.queued()) blocks += world.model.needed(0, item), sequences += item.request.branches;
+  if (blocks > world.model.available(0) || sequences > world.limits.max_running) return;
+  for (auto const& one : world.seen.requests) must(one.why.reason != Reason::class_floor, "i18_floors_cost_nothing_without_pressure");
 }
 
 template <class Policy>
@@ -317,11 +349,13 @@ void invariants_hold(World<Policy>& world) {
   i13_only_what_was_computed_is_found(world);
   i14_failed_admission_takes_nothing(world);
   i15_enough_or_none(world);
+  i15_the_beneficiary_is_served(world);
   i15_nobody_twice_without_progress(world);
   i15_every_victim_waits_once(world);
   i16_bypass_is_bounded(world);
   i17_headroom_is_left(world);
   i18_floors_are_left(world);
+  i18_floors_cost_nothing_without_pressure(world);
   i18_ceilings_hold(world);
   i18_nobody_passes_one_who_fits(world);
   i20_lookahead_is_held(world);

@@ -32,8 +32,9 @@ struct Effects {
   Operation of{};
   std::vector<Count> started{};    // in order
   std::vector<Count> preempted{};  // in flight before it, and not after it, although they had not ended
-  Count refused{};    // takes, by the sources
-  Reason growth{};    // what a lease that asked to grow was told
+  naive::PerPool held{};           // before it, by whom it is about
+  Count refused{};                 // takes, by the sources
+  Reason growth{};                 // what a lease that asked to grow was told
   bool asked_to_start{};
   bool rejected{};
 };
@@ -61,7 +62,8 @@ class World : public Caller<Policy> {
     effects.of = of;
     effects.started.clear(), effects.preempted.clear();
     effects.asked_to_start = effects.rejected = false;
-    for (auto& pool : pools) pool.refused = 0;
+    auto const* const whom = model.find(of.id);
+    for (std::uint32_t i = 0; i < model.pools(); ++i) pools[i].refused = 0, effects.held[i] = whom ? model.held(i, *whom) : 0;
     if (of.call == Call::commit_old)
       commit_old();
     else if (of.call != Call::pin || !is_pinned_for_somebody())
@@ -74,11 +76,18 @@ class World : public Caller<Policy> {
     overtaken.resize(this->submissions());
   }
 
+  /// What is known beside the controller.
+  struct Knowledge {
+    naive::Model model{{}, {}};
+    Seen seen{};
+    std::vector<Count> overtaken{};
+  };
+  Knowledge knowledge() const { return {model, seen, overtaken}; }
   /// Goes on from where the controller is, with what was known then.
-  void resume(naive::Model const& knew, Seen const& saw) {
-    model = knew;
-    seen = saw;
-    overtaken.resize(this->submissions());
+  void resume(Knowledge const& knew) {
+    model = knew.model;
+    seen = knew.seen;
+    overtaken = knew.overtaken;
   }
 
  private:
@@ -110,27 +119,48 @@ class World : public Caller<Policy> {
 
   Count by_model(Operation const& of) {
     switch (of.call) {
-      case Call::submit: return Count(model.submit(of.request));
-      case Call::begin_step: return model.begin_step(of.amount), 0;
-      case Call::admit_next: return model.admit_next();
-      case Call::grow: return Count(lease(of.id) ? model.grow(of.id, of.amount) : Reason::ended);
-      case Call::finish: return model.leave(of.id, &ClassAccount::completed);
-      case Call::cancel: return model.leave(of.id, &ClassAccount::cancelled);
-      case Call::cancel_group: return model.cancel_group(of.amount);
-      case Call::drop: return lease(of.id) && !model.leave(of.id, &ClassAccount::completed);
-      case Call::lease: return lease(of.id) || !model.find(of.id) || !model.find(of.id)->in_flight() ? 0 : of.id;
-      case Call::commit: return planned = model.plan(of.budget), model.commit(planned), 1;
-      case Call::generated: return model.generated(of.id, of.amount);
-      case Call::found: return model.found(of.id, this->hits(of.amount));
-      case Call::arrived: return model.arrived(of.id);
-      case Call::hold: return model.hold(of.id);
-      case Call::retire: return model.retire(of.amount), 0;
-      case Call::resize: return model.resize(of.pool, of.amount);
-      case Call::drain: return model.draining = true, 0;
-      case Call::reopen: return model.draining = false, 0;
-      case Call::pin: return pools[0].free() + pools[0].pinned < of.amount ? 0 : (model.pinned = of.amount, 1);
-      case Call::more_of: return model.more_of(model.cut(of.request));
-      default: return 0;
+      case Call::submit:
+        return Count(model.submit(of.request));
+      case Call::begin_step:
+        return model.begin_step(of.amount), 0;
+      case Call::admit_next:
+        return model.admit_next();
+      case Call::grow:
+        return Count(lease(of.id) ? model.grow(of.id, of.amount) : Reason::ended);
+      case Call::finish:
+        return model.leave(of.id, &ClassAccount::completed);
+      case Call::cancel:
+        return model.leave(of.id, &ClassAccount::cancelled);
+      case Call::cancel_group:
+        return model.cancel_group(of.amount);
+      case Call::drop:
+        return lease(of.id) && !model.leave(of.id, &ClassAccount::completed);
+      case Call::lease:
+        return lease(of.id) || !model.find(of.id) || !model.find(of.id)->in_flight() ? 0 : of.id;
+      case Call::commit:
+        return planned = model.plan(of.budget), model.commit(planned), 1;
+      case Call::generated:
+        return model.generated(of.id, of.amount);
+      case Call::found:
+        return model.found(of.id, this->hits(of.amount));
+      case Call::arrived:
+        return model.arrived(of.id);
+      case Call::hold:
+        return model.hold(of.id);
+      case Call::retire:
+        return model.retire(of.amount), 0;
+      case Call::resize:
+        return model.resize(of.pool, of.amount);
+      case Call::drain:
+        return model.draining = true, 0;
+      case Call::reopen:
+        return model.draining = false, 0;
+      case Call::pin:
+        return pools[0].free() + pools[0].pinned < of.amount ? 0 : (model.pinned = of.amount, 1);
+      case Call::more_of:
+        return model.more_of(model.cut(of.request));
+      default:
+        return 0;
     }
   }
   bool is_pinned_for_somebody() const {
@@ -167,7 +197,8 @@ class World : public Caller<Policy> {
     compare_pools();
     compare_requests();
     for (std::uint32_t i = 0; i < limits.classes; ++i) compare_account(seen.accounts[i], model.account(i));
-    for (std::uint32_t tenant = 0; tenant < limits.tenants; ++tenant) same(gate.served(tenant), model.served(tenant), "a tenant's service is that of the model");
+    for (std::uint32_t tenant = 0; tenant < limits.tenants; ++tenant)
+      same(gate.served(tenant), model.served(tenant), "a tenant's service is that of the model");
   }
 
   void compare_pools() {
@@ -229,27 +260,27 @@ class World : public Caller<Policy> {
     must(false, "an account has a field that is not compared by name");
   }
   static constexpr std::pair<char const*, std::uint64_t ClassAccount::*> counts[] = {{"submitted", &ClassAccount::submitted},
-                                                                                      {"admitted", &ClassAccount::admitted},
-                                                                                      {"ever_waited", &ClassAccount::ever_waited},
-                                                                                      {"steps_waited", &ClassAccount::steps_waited},
-                                                                                      {"completed", &ClassAccount::completed},
-                                                                                      {"cancelled", &ClassAccount::cancelled},
-                                                                                      {"expired", &ClassAccount::expired},
-                                                                                      {"preempted", &ClassAccount::preempted},
-                                                                                      {"preempted_for", &ClassAccount::preempted_for},
-                                                                                      {"wasted_token_steps", &ClassAccount::wasted_token_steps},
-                                                                                      {"queued_requests", &ClassAccount::queued_requests},
-                                                                                      {"active_requests", &ClassAccount::active_requests},
-                                                                                      {"past_active_requests", &ClassAccount::past_active_requests}};
+                                                                                     {"admitted", &ClassAccount::admitted},
+                                                                                     {"ever_waited", &ClassAccount::ever_waited},
+                                                                                     {"steps_waited", &ClassAccount::steps_waited},
+                                                                                     {"completed", &ClassAccount::completed},
+                                                                                     {"cancelled", &ClassAccount::cancelled},
+                                                                                     {"expired", &ClassAccount::expired},
+                                                                                     {"preempted", &ClassAccount::preempted},
+                                                                                     {"preempted_for", &ClassAccount::preempted_for},
+                                                                                     {"wasted_token_steps", &ClassAccount::wasted_token_steps},
+                                                                                     {"queued_requests", &ClassAccount::queued_requests},
+                                                                                     {"active_requests", &ClassAccount::active_requests},
+                                                                                     {"past_active_requests", &ClassAccount::past_active_requests}};
   static constexpr std::pair<char const*, Tokens ClassAccount::*> tokens[] = {{"useful_tokens", &ClassAccount::useful_tokens},
-                                                                               {"found_tokens", &ClassAccount::found_tokens},
-                                                                               {"recomputed_tokens", &ClassAccount::recomputed_tokens},
-                                                                               {"queued_tokens", &ClassAccount::queued_tokens},
-                                                                               {"active_tokens", &ClassAccount::active_tokens},
-                                                                               {"to_compute", &ClassAccount::to_compute},
-                                                                               {"tokens_held", &ClassAccount::tokens_held},
-                                                                               {"past_active_tokens", &ClassAccount::past_active_tokens},
-                                                                               {"past_tokens_held", &ClassAccount::past_tokens_held}};
+                                                                              {"found_tokens", &ClassAccount::found_tokens},
+                                                                              {"recomputed_tokens", &ClassAccount::recomputed_tokens},
+                                                                              {"queued_tokens", &ClassAccount::queued_tokens},
+                                                                              {"active_tokens", &ClassAccount::active_tokens},
+                                                                              {"to_compute", &ClassAccount::to_compute},
+                                                                              {"tokens_held", &ClassAccount::tokens_held},
+                                                                              {"past_active_tokens", &ClassAccount::past_active_tokens},
+                                                                              {"past_tokens_held", &ClassAccount::past_tokens_held}};
 
   void compare_plan() {
     compare_list(plan.preempt, planned.preempt, "a plan preempts whom the model preempts");
