@@ -81,17 +81,22 @@ struct SubmitAdmitRelease : Running {
   }
 };
 
-/// What asking each lease in turn takes by itself: the loop, which is part of GrowToken.
+/// What looking at each lease takes by itself: the loop, which is part of GrowToken.
 struct LookAtLease : Running {
-  void operator()(std::uint64_t i) { expect(!batch[i % batch.size()].ended()); }
+  void operator()(std::uint64_t i) {
+    if (i % batch.size() != 0) return;
+    for (auto& lease : batch) expect(!lease.ended());
+  }
 };
 
-/// One token of one lease, as a scheduler's loop asks for it and then looks whether the lease has ended.
+/// A token of each lease in every step, as a scheduler's loop asks for it and then looks whether the lease has ended.
 struct GrowToken : Running {
   void operator()(std::uint64_t i) {
-    auto& lease = batch[i % batch.size()];
-    lease.grow(1_tokens);
-    expect(!lease.ended());
+    if (i % batch.size() != 0) return;
+    for (auto& lease : batch) {
+      lease.grow(1_tokens);
+      expect(!lease.ended());
+    }
   }
 };
 

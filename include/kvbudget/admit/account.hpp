@@ -59,7 +59,7 @@ struct ClassAccount {
   constexpr Tokens peak_tokens_held() const { return max(past_tokens_held, tokens_held); }
 
   /// Before a gauge falls: its peak is not forgotten.
-  constexpr void mark_peaks() {
+  [[gnu::always_inline]] constexpr void mark_peaks() {
     past_active_requests = peak_active_requests();
     past_active_tokens = peak_active_tokens();
     past_tokens_held = peak_tokens_held();

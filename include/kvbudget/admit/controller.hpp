@@ -62,20 +62,9 @@ class AdmissionController {
   }
 
   /// Queues the request under verdict.ticket, or rejects it with the reason. max_new is cut to the limits' max_length, or as the policy says.
-  Verdict submit(Request request) {
-    cut(request);
-    ClassAccount& account = state_.account(request.request_class);
-    ++account.submitted;
-    Verdict verdict = screen(request);
-    if (verdict.rejected()) {
-      ++account.rejected[static_cast<std::size_t>(verdict.reason)];
-    } else {
-      verdict.ticket = state_.table.ticket(state_.enqueue(request));
-      if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
-    }
-    note(verdict.rejected() ? EventKind::rejected : EventKind::submitted, request, verdict, {}, {});
-    tell();
-    return verdict;
+  Verdict submit(Request const& request) {
+    Tokens const most = most_new(request);
+    return request.max_new > most ? queue(with(request, most)) : queue(request);
   }
 
   /// Blocks of a waiting request's prompt that are found in the cache, as of now. False where it does not wait.
@@ -126,18 +115,12 @@ class AdmissionController {
 
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
-    Planner<State> planner{state_, scratch_, {}};
-    Considered const* const next = planner.find_next();
-    bool const started = next && start(*next, false);
-    for (auto const& one : scratch_.wait)
-      if (next && one.ticket() != next->ticket()) state_.passed(one.ticket().slot, 1);
-    if (!started) {
-      state_.end_pass();
-      return {};
-    }
-    Lease lease{*this, next->ticket(), state_.table[next->ticket().slot]};
-    tell();
-    return lease;
+    AsItIs const now{state_};
+    std::uint32_t const first = state_.yielding ? no_slot : first_waiting(now);
+    if (first == no_slot) return state_.end_pass(), Lease{};
+    Considered& as = scratch_.draft.considered;
+    if (Fit{now}.consider(state_.table[first], first, as)) return lease_of(as);
+    return admit_another();
   }
 
   /// A lease of a request that runs and has none: one that a plan has started.
@@ -165,9 +148,9 @@ class AdmissionController {
   }
 
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
-  std::uint64_t more_of(Request request) const {
-    cut(request);
-    if (state_.yielding || screen(request).rejected()) return 0;
+  std::uint64_t more_of(Request const& request) const {
+    if (Tokens const most = most_new(request); request.max_new > most) return more_of(with(request, most));
+    if (Verdict verdict; state_.yielding || !takes(request, verdict)) return 0;
     Planner<State> planner{state_, asked_, {}};
     Live const shape{request};
     std::uint64_t more = 0;
@@ -263,8 +246,8 @@ class AdmissionController {
         observer_{std::move(observer)},
         state_{limits, std::move(policy), complaints.empty(), make},
         leases_(state_.table.size()) {
-    Planner<State>::fit(scratch_, state_);
-    Planner<State>::fit(asked_, state_);
+    Planner<State>::size_for(scratch_, state_);
+    Planner<State>::size_for(asked_, state_);
     scratch_.preempt.reserve(leases_.size());
     scratch_.wait.reserve(leases_.size());
     scratch_.grow.reserve(1);
@@ -287,42 +270,63 @@ class AdmissionController {
     return complaints;
   }
 
-  void cut(Request& request) const {
-    Tokens const longest = state_.limits.max_length;
+  /// So that prompt + max_new is a length: no longer than any may be, nor more than can be counted.
+  Tokens most_new(Request const& request) const {
+    Tokens const longest = min(state_.limits.max_length, Tokens{saturated_count - 1});
     if constexpr (requires { state_.policy.most_new(request, pool(), longest); })
-      request.max_new = state_.policy.most_new(request, pool(), longest);
+      return state_.policy.most_new(request, pool(), longest);
     else
-      request.max_new = min(request.max_new, longest - request.prompt);
+      return longest - request.prompt;
+  }
+  static Request with(Request request, Tokens max_new) {
+    request.max_new = max_new;
+    return request;
+  }
+
+  Verdict queue(Request const& request) {
+    ClassAccount& account = state_.account(request.request_class);
+    ++account.submitted;
+    Verdict verdict;
+    if (takes(request, verdict)) {
+      verdict.ticket = state_.enqueue(request);
+      if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
+    } else {
+      ++account.rejected[static_cast<std::size_t>(verdict.reason)];
+    }
+    note(verdict.rejected() ? EventKind::rejected : EventKind::submitted, request, verdict, {}, {});
+    tell();
+    return verdict;
   }
 
   // ---- what can never be ----
 
-  /// What can be said of a request before it is queued: all that makes it impossible for ever, and a full queue.
-  Verdict screen(Request const& request) const {
+  /// Whether a request is queued: not where it is impossible for ever, or the queue is full. The verdict says why not, or what it needs.
+  [[gnu::always_inline]] bool takes(Request const& request, Verdict& verdict) const {
     AdmissionLimits const& limits = state_.limits;
-    if (!complaints_.empty()) return reject(Reason::bad_limits, complaints_[0].field, complaints_[0].value, 0);
-    if (request.request_class.index >= classes()) return reject(Reason::unknown_class, ".request_class", request.request_class.index, classes());
-    if (request.prompt == Tokens{}) return reject(Reason::bad_request, ".prompt", 0, 0);
-    if (request.prompt > limits.max_length) return reject(Reason::bad_request, ".prompt", request.prompt.count, limits.max_length.count);
-    if (request.branches == 0) return reject(Reason::bad_request, ".branches", 0, 0);
-    if (request.tenant >= limits.tenants) return reject(Reason::bad_request, ".tenant", request.tenant, limits.tenants);
-    if (draining_) return reject(Reason::draining, "", 0, 0);
-    Verdict const verdict = impossible(request);
-    if (verdict.rejected()) return verdict;
-    if (request.deadline < state_.now) return reject(Reason::expired, ".deadline", request.deadline, state_.now);
-    if (request.request_class.index < limits.class_limits.size()) {
-      ClassLimit const& limit = limits.class_limits[request.request_class.index];
-      ClassAccount const& of = state_.account(request.request_class);
-      if (of.queued_requests >= limit.queued) return reject(Reason::class_queue_full, ".queued", of.queued_requests + 1, limit.queued);
-      if (of.queued_tokens + request.prompt > limit.queued_tokens)
-        return reject(Reason::class_queue_full, ".queued_tokens", (of.queued_tokens + request.prompt).count, limit.queued_tokens.count);
-    }
-    if (state_.table.full()) return reject(Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
-    return verdict;
+    if (!complaints_.empty()) return reject(verdict, Reason::bad_limits, complaints_[0].field, complaints_[0].value);
+    if (request.request_class.index >= classes()) return reject(verdict, Reason::unknown_class, ".request_class", request.request_class.index, classes());
+    if (request.prompt == Tokens{}) return reject(verdict, Reason::bad_request, ".prompt");
+    if (request.prompt > limits.max_length) return reject(verdict, Reason::bad_request, ".prompt", request.prompt.count, limits.max_length.count);
+    if (request.branches == 0) return reject(verdict, Reason::bad_request, ".branches");
+    if (request.tenant >= limits.tenants) return reject(verdict, Reason::bad_request, ".tenant", request.tenant, limits.tenants);
+    if (draining_) return reject(verdict, Reason::draining, "");
+    if (!can_ever_fit(request, verdict)) return false;
+    if (request.deadline < state_.now) return reject(verdict, Reason::expired, ".deadline", request.deadline, state_.now);
+    if (state_.limited && !class_takes(request, verdict)) return false;
+    return !state_.table.full() || reject(verdict, Reason::queue_full, ".max_live", leases_.size() + 1, leases_.size());
+  }
+  [[gnu::noinline]] bool class_takes(Request const& request, Verdict& verdict) const {
+    if (request.request_class.index >= state_.limits.class_limits.size()) return true;
+    ClassLimit const& limit = state_.limits.class_limits[request.request_class.index];
+    ClassAccount const& of = state_.account(request.request_class);
+    Tokens const tokens = of.queued_tokens + request.prompt;
+    if (of.queued_requests >= limit.queued) return reject(verdict, Reason::class_queue_full, ".queued", of.queued_requests + 1, limit.queued);
+    return tokens <= limit.queued_tokens || reject(verdict, Reason::class_queue_full, ".queued_tokens", tokens.count, limit.queued_tokens.count);
   }
 
-  static Verdict reject(Reason reason, char const* field, std::uint64_t value, std::uint64_t limit) {
-    return {.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+  [[gnu::noinline]] static bool reject(Verdict& verdict, Reason reason, char const* field, std::uint64_t value = 0, std::uint64_t limit = 0) {
+    verdict = {.reason = reason, .needed = {value}, .limit = {limit}, .field = field};
+    return false;
   }
   static Sequences whole(Request const& request) { return {request.prompt + request.max_new + request.ahead(), request.prompt, request.branches}; }
 
@@ -338,25 +342,31 @@ class AdmissionController {
             .limit = ledger.capacity(pool)};
   }
 
-  /// Rejected where the whole request could not be served even if it were alone; else queued.
-  Verdict impossible(Request const& request) const {
+  /// Whether the whole request could be served if it were alone.
+  [[gnu::always_inline]] bool can_ever_fit(Request const& request, Verdict& verdict) const {
     Sequences const all = whole(request);
-    Verdict const queued = at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, all));
-    if constexpr (waits_for_ever<Policy>) return queued;
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+    Blocks const of_first = state_.most(0, all);
+    verdict = at_pool(Outcome::queued, Reason::in_queue, 0, of_first);
+    if constexpr (waits_for_ever<Policy>) return true;
+    if (of_first > state_.ledger.capacity(0)) return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, 0, of_first), false;
+    for (std::uint32_t pool = 1; pool < pools(); ++pool)
       if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
-        return at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed);
+        return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed), false;
+    return !state_.limited || within_limits(request, verdict);
+  }
+  /// The limits that pools do not count.
+  [[gnu::noinline]] bool within_limits(Request const& request, Verdict& verdict) const {
     AdmissionLimits const& limits = state_.limits;
-    if (request.branches > limits.max_running) return reject(Reason::exceeds_capacity, ".max_running", request.branches, limits.max_running);
+    if (request.branches > limits.max_running) return reject(verdict, Reason::exceeds_capacity, ".max_running", request.branches, limits.max_running);
     if (request.request_class.index < limits.class_limits.size()) {
       Tokens const most = limits.class_limits[request.request_class.index].tokens, tokens = request.prompt + request.max_new * request.branches;
-      if (tokens > most) return reject(Reason::exceeds_class, ".tokens", tokens.count, most.count);
+      if (tokens > most) return reject(verdict, Reason::exceeds_class, ".tokens", tokens.count, most.count);
     }
     if (limits.whole_prompts) {
       Tokens const most = min(limits.tokens_per_step, limits.chunk), tokens = request.prompt + request.max_new;
-      if (tokens > most) return reject(Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
+      if (tokens > most) return reject(verdict, Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
     }
-    return queued;
+    return true;
   }
 
   Complaints check_resize(Budget capacity, std::uint32_t pool) const {
@@ -377,8 +387,8 @@ class AdmissionController {
     for (std::uint32_t slot = 0; slot < leases_.size(); ++slot) {
       Live const& live = state_.table[slot];
       if (!live.queued()) continue;
-      Verdict verdict = impossible(live.request);
-      if (!verdict.rejected()) continue;
+      Verdict verdict;
+      if (can_ever_fit(live.request, verdict)) continue;
       verdict.ticket = state_.table.ticket(slot);
       note(EventKind::rejected, live.request, verdict, {}, {});
       state_.refuse(slot, verdict.reason);
@@ -443,6 +453,22 @@ class AdmissionController {
     return true;
   }
 
+  /// Where the first does not start: as the policy says of those behind it.
+  [[gnu::noinline]] Lease admit_another() {
+    Planner<State> planner{state_, scratch_, {}};
+    Considered const* const next = planner.find_next();
+    for (auto const& one : scratch_.wait)
+      if (next && one.ticket() != next->ticket()) state_.passed(one.ticket().slot, 1);
+    return next ? lease_of(*next) : (state_.end_pass(), Lease{});
+  }
+  /// An ended one where a source gave less than it said it had.
+  Lease lease_of(Considered const& next) {
+    if (!start(next, false)) return state_.end_pass(), Lease{};
+    Lease lease{*this, next.ticket(), state_.table[next.ticket().slot]};
+    tell();
+    return lease;
+  }
+
   template <class Start>
   bool start(Start const& one, bool step_by_step) {
     std::uint32_t const slot = one.ticket().slot;
@@ -471,16 +497,19 @@ class AdmissionController {
 
   /// What there is nothing to decide about is done here; the numbers of a verdict that nobody looks at cost nothing.
   Verdict grow(Live& live, Ticket ticket, Tokens more) {
-    Verdict const in_room{.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
     if constexpr (told) return grow_by_decision(ticket, more);
-    if (more < live.left) {
+    if (more < live.left) [[likely]] {
       state_.grow_in_room(live, more);
-      return in_room;
+    } else if (more == live.left) {
+      state_.fill_room(live);
+    } else {
+      Blocks const taken = state_.grow_beyond_room(live, more);
+      if (taken.saturated()) return grow_by_decision(ticket, more);
+      return grown(ticket, taken);
     }
-    bool const has_room = more == live.left;
-    Blocks const taken = state_.grow_undecided(live, more);
-    if (taken.saturated()) return grow_by_decision(ticket, more);
-    if (has_room) return in_room;
+    return {.outcome = Outcome::admitted, .reason = Reason::grown, .ticket = ticket};
+  }
+  Verdict grown(Ticket ticket, Blocks taken) const {
     Verdict verdict = at_pool(Outcome::admitted, Reason::grown, 0, taken);
     verdict.ticket = ticket;
     verdict.free += taken;
@@ -521,9 +550,8 @@ class AdmissionController {
 
   // ---- leaving ----
 
-  bool leave(Ticket ticket, EventKind how) {
-    if (!state_.table.valid(ticket)) return false;
-    Live const& live = state_.table[ticket.slot];
+  bool leave(Ticket ticket, EventKind how) { return state_.table.valid(ticket) && leave(state_.table[ticket.slot], ticket, how); }
+  bool leave(Live const& live, Ticket ticket, EventKind how) {
     note(how, live.request, {.reason = Reason::ended, .ticket = ticket}, live.in_flight() ? live.cached() : Tokens{}, {});
     end_lease(ticket.slot);
     state_.leave(ticket.slot, how == EventKind::completed,

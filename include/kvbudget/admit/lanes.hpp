@@ -6,6 +6,8 @@
 
 #include <kvbudget/admit/live.hpp>
 
+#include <span>
+
 namespace kvbudget::inline v1 {
 
 /// True when `a` comes before `b`.
@@ -17,9 +19,7 @@ constexpr bool waits_before(Live const& a, Live const& b) {
 
 class WaitingLanes {
  public:
-  WaitingLanes(std::uint32_t classes, std::uint32_t tenants) : tenants_{tenants}, lanes_(std::size_t{classes} * tenants) {
-    active_.reserve(lanes_.size());
-  }
+  WaitingLanes(std::uint32_t classes, std::uint32_t tenants) : tenants_{tenants}, lanes_(std::size_t{classes} * tenants), active_(lanes_.size()) {}
 
   std::uint32_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -28,7 +28,7 @@ class WaitingLanes {
   std::uint32_t class_of(std::uint32_t lane) const { return lane / tenants_; }
   std::uint32_t front(std::uint32_t lane) const { return lanes_[lane].list.front(); }
   /// The lanes in which somebody waits, in no order.
-  std::vector<std::uint32_t> const& active() const { return active_; }
+  std::span<std::uint32_t const> active() const { return {active_.data(), active_count_}; }
 
   /// Behind all that come before it. From the front where it was preempted, from the back else: that is where its place is near.
   void insert(LiveTable& table, std::uint32_t slot) {
@@ -60,19 +60,19 @@ class WaitingLanes {
   };
 
   void activate(std::uint32_t lane) {
-    lanes_[lane].at = static_cast<std::uint32_t>(active_.size());
-    active_.push_back(lane);
+    lanes_[lane].at = active_count_;
+    active_[active_count_++] = lane;
   }
   void deactivate(std::uint32_t lane) {
-    std::uint32_t const at = lanes_[lane].at;
-    active_[at] = active_.back();
-    lanes_[active_[at]].at = at;
-    active_.pop_back();
+    std::uint32_t const at = lanes_[lane].at, last = active_[--active_count_];
+    active_[at] = last;
+    lanes_[last].at = at;
   }
 
   std::uint32_t tenants_;
   std::vector<Lane> lanes_;
-  std::vector<std::uint32_t> active_;
+  std::vector<std::uint32_t> active_;  // the first active_count_
+  std::uint32_t active_count_{};
   std::uint32_t size_{};
 };
 

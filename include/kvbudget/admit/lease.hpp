@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kvbudget/admit/live.hpp>
+#include <kvbudget/admit/observer.hpp>
 
 #include <utility>
 
@@ -44,11 +45,11 @@ class [[nodiscard]] Lease {
 
   /// The request is complete; its room is free at once. Again: nothing.
   void finish() {
-    if (gate_) gate_->finish(ticket_);
+    if (gate_) gate_->leave(*live_, ticket_, EventKind::completed);
   }
   /// The request is given up; its room is free at once. Again: nothing.
   void cancel() {
-    if (gate_) gate_->cancel(ticket_);
+    if (gate_) gate_->leave(*live_, ticket_, EventKind::cancelled);
   }
 
  private:

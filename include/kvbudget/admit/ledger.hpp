@@ -35,8 +35,9 @@ class Counter {
   constexpr explicit Counter(Blocks capacity) : capacity_{capacity} {}
   constexpr Supply supply() const { return {.clean = capacity_ - taken_}; }
   constexpr bool take(Blocks blocks) {
-    if (blocks > capacity_ - taken_) return false;
-    taken_ += blocks;
+    Blocks const taken = taken_ + blocks;
+    if (taken > capacity_ && blocks != Blocks{}) return false;
+    taken_ = taken;
     return true;
   }
   constexpr void give(Blocks blocks) { taken_ -= blocks; }
@@ -80,6 +81,12 @@ class Ledger {
   Ledger() = default;
 
   std::uint32_t pools() const { return count_; }
+  /// Calls `each(pool)` for every pool; of one pool, which most have, without a loop.
+  template <class Each>
+  void each_pool(Each each) const {
+    if (count_ == 1) return each(std::uint32_t{0});
+    for (std::uint32_t pool = 0; pool < count_; ++pool) each(pool);
+  }
   Blocks capacity(std::uint32_t pool) const { return pools_[pool].capacity; }
   Blocks headroom(std::uint32_t pool) const { return pools_[pool].headroom; }
   Blocks available(std::uint32_t pool) const { return pools_[pool].source.supply().available(); }
@@ -111,19 +118,24 @@ class Ledger {
 
   /// Takes the blocks of every pool, or of none.
   bool take(PoolBlocks const& blocks, RequestClass request_class) {
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) {
-      if (!pools_[pool].source.take(blocks[pool])) return take_back(blocks, request_class, pool), false;
-      pools_[pool].held += blocks[pool];
-      held_[cell(pool, request_class)] += blocks[pool];
-    }
+    if (count_ == 1) return take(blocks[0], request_class, 0);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (!take(blocks[pool], request_class, pool)) return take_back(blocks, request_class, pool), false;
+    return true;
+  }
+  /// The same of one pool.
+  [[gnu::always_inline]] bool take(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
+    if (!pools_[pool].source.take(blocks)) return false;
+    pools_[pool].held.count += blocks.count;  // no more than the source has
+    held_[cell(pool, request_class)].count += blocks.count;
     return true;
   }
 
   /// Gives blocks back: free at once, or once retire() says that what ran at `now` is over.
   void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
-    if (!retires_) return take_back(blocks, request_class, pools());
-    for (std::uint32_t pool = 0; pool < pools(); ++pool) release(blocks[pool], request_class, pool);
-    give_later(blocks, now);
+    if (retires_) return give_later(blocks, request_class, now);
+    if (count_ == 1) return take_back(blocks[0], request_class, 0);
+    take_back(blocks, request_class, pools());
   }
 
   /// What was given back up to `step` is free.
@@ -181,23 +193,25 @@ class Ledger {
   };
 
   void release(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
-    pools_[pool].held -= blocks;
-    held_[cell(pool, request_class)] -= blocks;
+    pools_[pool].held.count -= blocks.count;
+    held_[cell(pool, request_class)].count -= blocks.count;
   }
   /// Of the first `pools` pools.
   void take_back(PoolBlocks const& blocks, RequestClass request_class, std::uint32_t pools) {
-    for (std::uint32_t pool = 0; pool < pools; ++pool) {
-      release(blocks[pool], request_class, pool);
-      pools_[pool].source.give(blocks[pool]);
-    }
+    for (std::uint32_t pool = 0; pool < pools; ++pool) take_back(blocks[pool], request_class, pool);
+  }
+  void take_back(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
+    release(blocks, request_class, pool);
+    pools_[pool].source.give(blocks);
   }
 
-  void give_later(PoolBlocks const& blocks, std::uint64_t now) {
+  void give_later(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
     bool const opens = stages_used_ == 0 || (stages_[stages_used_ - 1].now != now && stages_used_ < std::size(stages_));
     if (opens) stages_[stages_used_++] = Stage{};
     Stage& stage = stages_[stages_used_ - 1];
     stage.now = now;
     for (std::uint32_t pool = 0; pool < pools(); ++pool) {
+      release(blocks[pool], request_class, pool);
       stage.blocks[pool] += blocks[pool];
       retiring_[pool] += blocks[pool];
     }

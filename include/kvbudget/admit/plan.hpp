@@ -41,6 +41,15 @@ struct Considered : Work {
   bool fits() const { return verdict.admitted(); }
 };
 
+/// What a class has, to compare with its limits.
+struct ClassUsage {
+  std::uint64_t active_requests{};
+  std::uint64_t started{};  // of them, by a plan
+  Tokens active_tokens{};
+  Tokens to_compute{};
+  Blocks held{};  // of pool 0
+};
+
 /// A policy that remembers nothing from step to step.
 struct NoMemory {};
 
@@ -94,11 +103,7 @@ struct BasicStepPlan {
     };
     struct OfClass {
       std::uint64_t epoch{};
-      std::uint64_t active_requests{};
-      std::uint64_t started{};  // by the plan
-      Tokens active_tokens{};
-      Tokens to_compute{};
-      Blocks held{};  // of pool 0
+      ClassUsage usage{};
       std::uint64_t limited{};  // the look in which nobody of it is looked at any more
     };
     struct OfLane {

@@ -71,6 +71,11 @@ class AdmissionState {
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
+    one_paged_pool_ = ledger.pools() > 0 && is_one_paged_pool();
+    bool const frees = holds_most && !SharesFairly<decltype(policy.order)> && of.tokens_per_step.saturated();
+    free_classes_ = frees ? of.class_limits.size() : max_classes;
+    limited = !of.class_limits.empty() || of.max_running != saturated_count || of.adapters != 0 || of.whole_prompts ||
+              !of.tokens_per_step.saturated() || !of.chunk.saturated();
     if constexpr (learns_outputs<Policy>) outputs_.resize(classes());
     if constexpr (looks_ahead<Policy>) peak = FuturePeak{footprint, table.size()};
     if constexpr (requires { policy.initial_memory(); }) memory = policy.initial_memory();
@@ -93,6 +98,7 @@ class AdmissionState {
   std::uint64_t steps{};    // that have begun
   Tokens step_tokens{};     // computed in this one
   std::uint64_t version{};  // counts changes
+  bool limited{};           // there are limits on starts that pools do not count, or floors
   bool yielding{};          // somebody was preempted in this step
   [[no_unique_address]] Memory memory{};
 
@@ -103,21 +109,40 @@ class AdmissionState {
   ClassAccount& account(RequestClass request_class) { return accounts[account_index(request_class)]; }
   ClassAccount const& account(RequestClass request_class) const { return accounts[account_index(request_class)]; }
   std::uint64_t served(std::uint32_t tenant) const { return served_[tenant]; }
+  ClassUsage usage(RequestClass request_class) const {
+    ClassAccount const& of = account(request_class);
+    return {.active_requests = of.active_requests,
+            .started = 0,
+            .active_tokens = of.active_tokens,
+            .to_compute = of.to_compute,
+            .held = ledger.held(0, request_class)};
+  }
+  /// Whether an adapter takes no more room among those in use.
+  bool loaded(std::uint64_t adapter) const {
+    if (adapter == 0 || limits.adapters == 0) return true;
+    for (auto const& one : adapters)
+      if (one.adapter == adapter) return true;
+    return false;
+  }
 
   WaitingView waiting_view(Live const& live, Tokens at_once) const {
     return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
   }
   /// As the footprint says; of most footprints it is one division.
-  Blocks most(std::uint32_t pool, Sequences const& of) const {
+  [[gnu::always_inline]] Blocks most(std::uint32_t pool, Sequences const& of) const {
     if (paged_by_ == Tokens{} || of.branches != 1) return footprint.most(pool, of);
     return pool == 0 ? blocks_for(of.length, paged_by_) : Blocks{};
   }
-  Footprint::Reach reach(Sequences const& of) const {
-    if (paged_by_ == Tokens{} || of.branches != 1) return footprint.reach(of);
-    Tokens const end = round_up(of.length, paged_by_);
+  /// How far `live` gets with `blocks` of pool 0, which are those for `length`.
+  Footprint::Reach reach(Live const& live, Tokens length, Blocks blocks) const {
+    if (paged_by_ == Tokens{} || live.request.branches != 1) return footprint.reach(live.sequences(length));
+    Tokens const end = paged_by_ * blocks.count;
     return {.room = end, .tokens_held = end};
   }
-  Footprint::Reach reach(Live const& live, Tokens length) const { return reach(live.sequences(max(length, live.reserved))); }
+  Footprint::Reach reach(Live const& live, Tokens length) const {
+    Tokens const reserved = max(length, live.reserved);
+    return reach(live, reserved, most(0, live.sequences(reserved)));
+  }
 
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
@@ -147,7 +172,7 @@ class AdmissionState {
 
   /// A full hit computes its last token all the same, in a block of its own; of the rest, those on the host go first. What is shared of a
   /// window is out of it soon: such hits take room like idle ones.
-  Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
+  [[gnu::noinline]] Hits usable_hits(std::uint32_t slot, std::uint32_t pool) const {
     Live const& live = table[slot];
     Tokens const block = ledger.block(pool);
     if (!live.found || block == Tokens{}) return {};
@@ -174,16 +199,18 @@ class AdmissionState {
 
   // ---- waiting ----
 
-  std::uint32_t enqueue(Request const& request) {
+  Ticket enqueue(Request const& request) {
     std::uint32_t const slot = table.acquire(request);
     Live& live = table[slot];
-    live.account = &account(request.request_class);
+    live.account = &accounts[request.request_class.index];
     live.arrival = ++arrivals_;
     live.arrived = now;
-    if constexpr (SharesFairly<decltype(policy.order)>) lift(request.tenant);
-    ++live_of_tenant_[request.tenant];
+    if constexpr (SharesFairly<decltype(policy.order)>) {
+      lift(request.tenant);
+      ++live_of_tenant_[request.tenant];
+    }
     queue(slot, LiveState::waiting);
-    return slot;
+    return {slot, live.generation};
   }
 
   void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
@@ -196,7 +223,7 @@ class AdmissionState {
 
   void refuse(std::uint32_t slot, Reason reason) {
     ClassAccount& of = *table[slot].account;
-    dequeue(slot);
+    dequeue(slot, table[slot].cached());
     ++of.rejected[static_cast<std::size_t>(reason)];
     forget(slot);
   }
@@ -239,35 +266,46 @@ class AdmissionState {
     if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
-    dequeue(slot);
+    Tokens const length = live.length(), cached = live.cached();
+    dequeue(slot, cached);
     running.push_back(table, slot);
     live.state = live.arrives() ? LiveState::arriving : LiveState::running;
     live.admission = ++admissions_;
     live.reserved = as.reserved;
     live.started_at = live.grown();
-    live.looked_at = live.length();
+    live.looked_at = length;
     live.step_by_step = step_by_step;
+    live.done = as.found;
+    see_how_it_grows(live);
     if (live.found)
       for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.shared[pool] = usable_hits(slot, pool).active;
+    ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = as.blocks[pool]; });
     sequences += live.request.branches;
     if (limits.adapters != 0) use(live.request.adapter);
 
     ClassAccount& of = *live.account;
     ++of.admitted;
     ++of.active_requests;
-    of.active_tokens += live.cached();
-    if (again && preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
-    if (!again) of.found_tokens += as.found;
-    serve(live.request.tenant, live.length() - as.found, false);
-    if (again) live.lost -= live.cached_at(as.found);
-    account_for(live, as.found, step_by_step ? as.found + as.tokens : live.length());
-    live.done = as.found;
-    if (step_by_step) {
-      of.to_compute += live.length() - live.done;
-      advance(live, as.tokens);
+    of.active_tokens += cached;
+    if (again) {
+      if (preemption_of(policy).keep == Keep::on_host) of.moved_blocks += filled(live, as.blocks[0]);
+      live.lost -= live.cached_at(as.found);
+    } else {
+      of.found_tokens += as.found;
     }
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] = as.blocks[pool];
-    hold(live, as.reach);
+    serve(live.request.tenant, length - as.found, false);
+    if (step_by_step) {
+      account_for(live, as.found, as.found + as.tokens);
+      of.to_compute += length - live.done;
+      advance(live, as.tokens);
+    } else {
+      account_for(live, cached - live.cached_at(as.found));
+    }
+    live.counted_at = steps;
+    live.room = as.reach.room;
+    live.tokens_held = as.reach.tokens_held;
+    of.tokens_held += live.tokens_held;
+    measure(live);
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -297,13 +335,18 @@ class AdmissionState {
     ++version;
   }
 
-  /// The same where there is nothing to decide: to the end of its room, or beyond it, into blocks that are there for the taking. How many of
-  /// pool 0 it took; the maximum, and nothing has changed, where somebody may have to give way.
-  [[gnu::noinline]] Blocks grow_undecided(Live& live, Tokens step) {
-    if (step > live.left) return grow_beyond_room(live, step);
-    grow_in_room(live, step);
-    if (step != Tokens{} && live.left == Tokens{} && live.ends < live.request.max_new) count_next(live);
-    return {};
+  /// All of the room that it has.
+  [[gnu::noinline]] void fill_room(Live& live) {
+    grow_in_room(live, live.left);
+    if (live.freely && live.ends < live.request.max_new) count_next(live);
+  }
+
+  /// Beyond its room, into blocks that are there for the taking. How many of pool 0 it took; the maximum, and nothing has changed, where
+  /// somebody may have to give way.
+  [[gnu::noinline]] Blocks grow_beyond_room(Live& live, Tokens step) {
+    if (step == Tokens{1} && live.next_counted && live.by_block) return grow_by_a_block(live);
+    if (!live.freely || step > live.longest() - live.length()) return Blocks::max();
+    return grow_by_blocks(live, step);
   }
 
   /// A step by step request computes `tokens` of what it knows.
@@ -343,29 +386,22 @@ class AdmissionState {
 
   /// Notes how far what a request in flight holds now reaches.
   void hold(std::uint32_t slot, Footprint::Reach const& reach) { hold(table[slot], reach); }
-  void hold(Live& live, Footprint::Reach const& reach) {
+  [[gnu::always_inline]] void hold(Live& live, Footprint::Reach const& reach) {
     uncount_next(live);
-    live.room = reach.room;
     count_steps(live);
     if (reach.tokens_held < live.tokens_held) live.account->mark_peaks();
     live.account->tokens_held -= live.tokens_held;
+    live.account->tokens_held += reach.tokens_held;
     live.tokens_held = reach.tokens_held;
-    live.account->tokens_held += live.tokens_held;
+    live.room = reach.room;
     measure(live);
-  }
-
-  /// Growth that only moves counts: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
-  bool grows_freely(Live const& live) const {
-    constexpr bool simple = holds_most && !SharesFairly<decltype(policy.order)>;
-    return simple && !live.step_by_step && live.state == LiveState::running && live.request.branches == 1 &&
-           live.request.request_class.index >= limits.class_limits.size() && limits.tokens_per_step.saturated();
   }
 
   /// How far growth needs no look at anything else, and whether its next token already takes blocks.
   void measure(std::uint32_t slot) { measure(table[slot]); }
-  void measure(Live& live) {
+  [[gnu::always_inline]] void measure(Live& live) {
     Tokens const grown = live.grown();
-    live.ends = grows_freely(live) ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
+    live.ends = live.freely ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
     live.left = {live.ends.count - grown.count};
     if (live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room))
       count_next(live);
@@ -378,22 +414,27 @@ class AdmissionState {
   void count_next(Live& live) {
     if (live.next_counted) return;
     live.next_counted = true;
-    see_next(live, live.room - live.request.ahead() + Tokens{1});
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next_step[pool] += live.next[pool];
+    if (!live.by_block) return see_and_count_next(live);
+    live.next[0] = Blocks{1};
+    ++next_step[0].count;
   }
   void uncount_next(Live& live) {
     if (!live.next_counted) return;
     live.next_counted = false;
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next_step[pool] -= live.next[pool];
+    ledger.each_pool([&](std::uint32_t pool) { next_step[pool] -= live.next[pool]; });
+  }
+  [[gnu::noinline]] void see_and_count_next(Live& live) {
+    see_next(live, live.room - live.request.ahead() + Tokens{1});
+    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next_step[pool] += live.next[pool];
   }
   /// What `length` tokens take beyond what it holds.
-  void see_next(Live& live, Tokens length) {
+  [[gnu::noinline]] void see_next(Live& live, Tokens length) {
     Sequences const of = live.sequences(max(length, live.reserved));
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.next[pool] = held(pool, of, Tokens{1}) - live.shared[pool] - live.held[pool];
   }
-
   void become(std::uint32_t slot, LiveState state) {
     table[slot].state = state;
+    see_how_it_grows(table[slot]);
     measure(table[slot]);
   }
 
@@ -411,7 +452,7 @@ class AdmissionState {
     live.ends = live.grown() + live.pending;
     live.left = {};
     live.pending = {};
-    live.step_by_step = false;
+    live.step_by_step = live.freely = live.by_block = false;
     live.reserved = {};
     live.again = max(live.again, how.regain);
     live.front = how.front;
@@ -443,7 +484,7 @@ class AdmissionState {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
       stop(slot);
     } else {
-      dequeue(slot);
+      dequeue(slot, live.cached());
     }
     forget(slot);
   }
@@ -456,22 +497,32 @@ class AdmissionState {
   void resize(std::uint32_t pool, Blocks capacity) {
     ledger.resize(pool, capacity);
     fix_headroom(pool);
+    one_paged_pool_ = is_one_paged_pool();
+    for (std::uint32_t slot = running.front(); slot != no_slot; slot = table[slot].next_slot) see_how_it_grows(table[slot]);
     evict();
     ++version;
   }
 
  private:
+  /// One pool, of which a token takes a block at most, and no count of its tokens can saturate; what is kept in it as cache is not looked at.
+  bool is_one_paged_pool() const {
+    bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count).saturated();
+    return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache;
+  }
   void fix_headroom(std::uint32_t pool) {
     headroom[pool] = ledger.headroom(pool);
     if constexpr (requires { policy.headroom.fixed(Blocks{}, Blocks{}); }) headroom[pool] = policy.headroom.fixed(headroom[pool], ledger.capacity(pool));
   }
 
-  Blocks grow_beyond_room(Live& live, Tokens step) {
-    if (!grows_freely(live) || step > live.longest() - live.length()) return Blocks::max();
-    if (!live.next_counted || step != Tokens{1}) {
-      uncount_next(live);
-      see_next(live, live.length() + step);
-    }
+  /// Freely: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
+  void see_how_it_grows(Live& live) {
+    live.freely = live.request.request_class.index >= free_classes_ && live.request.branches == 1 && live.state == LiveState::running && !live.step_by_step;
+    live.by_block = live.freely && one_paged_pool_;
+  }
+
+  [[gnu::noinline]] Blocks grow_by_blocks(Live& live, Tokens step) {
+    uncount_next(live);
+    see_next(live, live.length() + step);
     if (!take(live, live.next)) return measure(live), Blocks::max();
     Blocks const taken = live.next[0];
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) live.held[pool] += live.next[pool];
@@ -482,8 +533,27 @@ class AdmissionState {
     hold(live, reach(live, live.length()));
     return taken;
   }
+  /// The token after its room, of most requests: what hold() and measure() come to where a block of pool 0 is all that it takes.
+  Blocks grow_by_a_block(Live& live) {
+    if (!ledger.take(Blocks{1}, live.request.request_class, 0)) return Blocks::max();
+    count_steps(live);
+    std::uint64_t const block = paged_by_.count, grown = live.ends.count + 1;
+    --next_step[0].count;
+    live.next_counted = false;
+    ++live.held[0].count;
+    live.room.count += block;
+    live.tokens_held.count += block;
+    live.account->tokens_held.count += block;
+    ++live.account->active_tokens.count;
+    ++live.account->useful_tokens.count;
+    live.ends = min(Tokens{live.ends.count + block}, live.request.max_new);
+    live.left = {live.ends.count - grown};
+    ++version;
+    if (live.left == Tokens{} && live.ends < live.request.max_new) count_next(live);
+    return Blocks{1};
+  }
 
-  void queue(std::uint32_t slot, LiveState state) {
+  [[gnu::always_inline]] void queue(std::uint32_t slot, LiveState state) {
     Live& live = table[slot];
     live.state = state;
     live.queued_in_pass = passes_;
@@ -496,13 +566,12 @@ class AdmissionState {
     ++version;
   }
 
-  void dequeue(std::uint32_t slot) {
+  [[gnu::always_inline]] void dequeue(std::uint32_t slot, Tokens cached) {
     Live& live = table[slot];
     lanes.remove(table, slot);
     if (live.keeps) drop_kept(live);
-    ClassAccount& of = *live.account;
-    --of.queued_requests;
-    of.queued_tokens -= live.cached();
+    --live.account->queued_requests;
+    live.account->queued_tokens -= cached;
     ++version;
     if (live.has_waited) return;
     live.has_waited = live.queued_in_pass != passes_;
@@ -510,11 +579,11 @@ class AdmissionState {
   }
 
   void forget(std::uint32_t slot) {
-    --live_of_tenant_[table[slot].request.tenant];
+    if constexpr (SharesFairly<decltype(policy.order)>) --live_of_tenant_[table[slot].request.tenant];
     table.release(slot);
   }
 
-  void stop(std::uint32_t slot) {
+  [[gnu::always_inline]] void stop(std::uint32_t slot) {
     Live& live = table[slot];
     ledger.give(live.held, live.request.request_class, now);
     running.remove(table, slot);
@@ -529,8 +598,7 @@ class AdmissionState {
     count_steps(live);
     of.tokens_held -= live.tokens_held;
     uncount_next(live);
-    live.held = {};
-    live.shared = {};
+    ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = live.shared[pool] = {}; });
     live.tokens_held = {};
     ++version;
   }
@@ -548,12 +616,16 @@ class AdmissionState {
   }
 
   /// Tokens computed from one length to another: those that were lost before are computed again.
-  void account_for(Live& live, Tokens from, Tokens to) {
-    Tokens const computed = live.cached_at(to) - live.cached_at(from), again = min(computed, live.lost);
-    live.account->useful_tokens += computed - again;
-    if (again == Tokens{}) return;
-    live.lost -= again;
+  void account_for(Live& live, Tokens from, Tokens to) { account_for(live, live.cached_at(to) - live.cached_at(from)); }
+  void account_for(Live& live, Tokens computed) {
+    live.account->useful_tokens += computed;
+    if (live.lost != Tokens{}) recompute(live, computed);
+  }
+  [[gnu::noinline]] void recompute(Live& live, Tokens computed) {
+    Tokens const again = min(computed, live.lost);
+    live.account->useful_tokens -= again;
     live.account->recomputed_tokens += again;
+    live.lost -= again;
   }
 
   /// Of so many blocks of pool 0, those with tokens that were computed before a preemption.
@@ -575,7 +647,7 @@ class AdmissionState {
   }
 
   /// Blocks that were kept have been taken: of whoever would start last, from the end.
-  void evict() {
+  [[gnu::noinline]] void evict() {
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
       while (ledger.taken_of_kept(pool) != Blocks{}) {
         Live& live = table[last_to_keep(pool)];
@@ -595,7 +667,7 @@ class AdmissionState {
         if (table[slot].kept[pool] != Blocks{} && (last == no_slot || waits_before(table[last], table[slot]))) last = slot;
     return last;
   }
-  void drop_kept(Live& live) {
+  [[gnu::noinline]] void drop_kept(Live& live) {
     ledger.evict(live.kept);
     live.kept = {};
     live.keeps = false;
@@ -617,13 +689,13 @@ class AdmissionState {
     if (least != saturated_count && least > served_[tenant]) served_[tenant] = least;
   }
 
-  void use(std::uint64_t adapter) {
+  [[gnu::noinline]] void use(std::uint64_t adapter) {
     if (adapter == 0) return;
     for (auto& one : adapters)
       if (one.adapter == adapter) return void(++one.running);
     adapters.push_back({adapter, 1});
   }
-  void stop_using(std::uint64_t adapter) {
+  [[gnu::noinline]] void stop_using(std::uint64_t adapter) {
     for (auto& one : adapters) {
       if (one.adapter != adapter || --one.running > 0) continue;
       one = adapters.back();
@@ -633,6 +705,8 @@ class AdmissionState {
   }
 
   Tokens paged_by_;
+  bool one_paged_pool_{};
+  std::size_t free_classes_{};  // of this class and those after it growth may be free: they have no ceiling, nor steps a budget
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
   std::vector<std::uint64_t> served_;

@@ -60,11 +60,11 @@ struct Amount {
 
 template <class Unit>
 constexpr Amount<Unit> min(Amount<Unit> a, Amount<Unit> b) {
-  return b < a ? b : a;
+  return {b.count < a.count ? b.count : a.count};
 }
 template <class Unit>
 constexpr Amount<Unit> max(Amount<Unit> a, Amount<Unit> b) {
-  return a < b ? b : a;
+  return {a.count < b.count ? b.count : a.count};
 }
 
 namespace unit {
