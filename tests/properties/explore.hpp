@@ -35,7 +35,8 @@ class Explorer {
     for (auto const& request : of.requests) moves_.push_back({.call = Call::submit, .id = request.tag, .request = request});
     for (Call const call : {Call::begin_step, Call::admit_next, Call::commit}) moves_.push_back({.call = call});
     for (auto const& request : of.requests)
-      for (Call const call : {Call::grow, Call::finish, Call::cancel, Call::drop, Call::lease, Call::hold, Call::arrived, Call::generated, Call::more_of})
+      for (Call const call :
+           {Call::grow, Call::finish, Call::cancel, Call::drop, Call::move, Call::lease, Call::hold, Call::arrived, Call::generated, Call::more_of})
         moves_.push_back({.call = call, .id = request.tag, .amount = 1, .request = request});
     for (auto const& other : of.others) moves_.push_back(other);
   }
@@ -61,8 +62,9 @@ class Explorer {
 
  private:
   using Small = World<policies::Recommended>;
+  using Path = std::vector<std::uint8_t>;  // of moves
   struct State {
-    std::vector<std::uint8_t> path{};  // of moves
+    Path path{};
     Small::Knowledge from{};
   };
 
@@ -71,9 +73,9 @@ class Explorer {
     std::optional<Small> world;
     for (std::uint8_t move = 0; move < moves_.size() && explored_.failure.empty(); ++move) {
       if (!world) reach(state, world);
-      if (!is_possible(moves_[move], state, *world)) continue;
+      if (!is_possible(move, state.path, *world)) continue;
       ++explored_.transitions;
-      auto path = state.path;
+      Path path = state.path;
       path.push_back(move);
       do_and_check(path, *world);
       if (is_new(path, *world) && next) next->push_back({path, world->knowledge()});
@@ -91,7 +93,7 @@ class Explorer {
     world->resume(state.from);
   }
 
-  void do_and_check(std::vector<std::uint8_t> const& path, Small& world) {
+  void do_and_check(Path const& path, Small& world) {
     Operation const& move = moves_[path.back()];
     try {
       world.perform(at(world.model.now + (move.call == Call::begin_step), move));
@@ -102,9 +104,9 @@ class Explorer {
     }
   }
 
-  bool is_new(std::vector<std::uint8_t> const& path, Small const& world) {
+  bool is_new(Path const& path, Small const& world) {
     Key key;
-    for (std::uint8_t move = 0; move < of_.requests.size(); ++move) key.add(Count(std::count(path.begin(), path.end(), move)));
+    for (std::uint8_t submit = 0; submit < of_.requests.size(); ++submit) key.add(contains(path, submit));
     world.seen.add_state(key);
     world.model.add_state(key);
     for (Count const times : world.overtaken) key.add(times);
@@ -119,14 +121,18 @@ class Explorer {
     return move;
   }
 
-  /// Whether it could change anything.
-  bool is_possible(Operation const& move, State const& state, Small& world) const {
+  static bool contains(Path const& path, std::uint8_t move) { return std::find(path.begin(), path.end(), move) != path.end(); }
+
+  /// Whether it could change anything, or says something new.
+  bool is_possible(std::uint8_t of, Path const& path, Small& world) const {
+    Operation const& move = moves_[of];
     auto const& model = world.model;
     auto const* const item = model.find(move.id);
     switch (move.call) {
       case Call::submit:
-        return std::none_of(state.path.begin(), state.path.end(), [&](auto before) { return moves_[before].id == move.id; });
+        return !contains(path, of);
       case Call::drop:
+      case Call::move:
       case Call::grow:
         return bool(world.lease(move.id));
       case Call::finish:
