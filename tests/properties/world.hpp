@@ -59,21 +59,13 @@ class World : public Caller<Policy> {
   /// Does it, and compares. Operations on who is not there any more are done, too.
   void perform(Operation const& of) {
     std::swap(before, seen);
-    effects.of = of;
-    effects.started.clear(), effects.preempted.clear();
-    effects.asked_to_start = effects.rejected = false;
-    auto const* const whom = model.find(of.id);
-    for (std::uint32_t i = 0; i < model.pools(); ++i) pools[i].refused = 0, effects.held[i] = whom ? model.held(i, *whom) : 0;
+    begin(of);
     if (of.call == Call::commit_old)
       commit_old();
     else if (of.call != Call::pin || !is_pinned_for_somebody())
       do_to_both(of);
-    effects.refused = 0;
-    for (auto const& pool : pools) effects.refused += pool.refused;
     look_and_compare();
-    for (auto const& one : seen.requests) ++reasons_given[std::size_t(one.why.reason)];
-    if (may_preempt(of.call)) note_preempted();
-    overtaken.resize(this->submissions());
+    note_effects();
   }
 
   /// What is known beside the controller.
@@ -91,7 +83,18 @@ class World : public Caller<Policy> {
   }
 
  private:
-  static bool may_preempt(Call call) { return call == Call::grow || call == Call::commit || call == Call::commit_old; }
+  void begin(Operation const& of) {
+    effects = {.of = of};
+    for (auto& pool : pools) pool.refused = 0;
+    if (auto const* whom = model.find(of.id))
+      for (std::uint32_t i = 0; i < model.pools(); ++i) effects.held[i] = model.held(i, *whom);
+  }
+  void note_effects() {
+    for (auto const& pool : pools) effects.refused += pool.refused;
+    for (auto const& one : seen.requests) ++reasons_given[std::size_t(one.why.reason)];
+    if (Call const call = effects.of.call; call == Call::grow || call == Call::commit || call == Call::commit_old) note_preempted();
+    overtaken.resize(this->submissions());
+  }
   void note_preempted() {
     for (auto const& was : before.requests)
       if (auto const* now = seen.find(was.id); was.in_flight() && !(now && now->in_flight())) effects.preempted.push_back(was.id);
