@@ -104,13 +104,12 @@ void i8_something_starts_when_nothing_runs(World<Policy> const& world) {
 
 template <class Policy>
 void i9_nobody_waits_who_can_never_fit(World<Policy> const& world) {
-  for (auto const& item : world.model.items) {
-    if (item.in_flight()) continue;
-    naive::Item const whole{.request = item.request};
+  world.gate.each_waiting([&](Ticket, Request const& request) {
+    naive::Item const whole{.request = request};
     for (std::uint32_t pool = 0; pool < world.gate.pools(); ++pool)
       must(world.model.blocks(pool, whole, whole.longest()) <= world.seen.pools[pool].capacity.count,
            "i9_nobody_waits_who_can_never_fit: prompt + max_new is at most the capacity");
-  }
+  });
 }
 
 /// All of it, and once: a second time there is nobody, and nothing changes.
@@ -153,6 +152,16 @@ void i14_failed_admission_takes_nothing(World<Policy> const& world) {
   if (!failed) return;
   for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
     must(world.seen.pools[i].supply == world.before.pools[i].supply, "i14_failed_admission_takes_nothing: nothing is evicted for it");
+}
+
+/// Nor does growth that waits, or whose asker gives way alone.
+template <class Policy>
+void i14_failed_growth_evicts_nothing(World<Policy> const& world) {
+  auto const& effects = world.effects;
+  bool const failed = effects.growth == Reason::retiring || effects.preempted == std::vector{effects.of.id};
+  if (effects.of.call != Call::grow || !failed) return;
+  for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
+    must(world.seen.pools[i].supply.cached_idle >= world.before.pools[i].supply.cached_idle, "i14_failed_growth_evicts_nothing");
 }
 
 /// Somebody gives way for another only where the other then has what it asked for, or waits for what retires.
@@ -273,7 +282,9 @@ void i18_floors_cost_nothing_without_pressure(World<Policy> const& world) {
 
 template <class Policy>
 void i18_ceilings_hold(World<Policy> const& world) {
-  must(world.model.sequences() <= world.limits.max_running, "i18_ceilings_hold: sequences in flight");
+  Count sequences = 0;
+  world.gate.each_running([&](Ticket, Request const& request) { sequences += request.branches; });
+  must(sequences <= world.limits.max_running, "i18_ceilings_hold: sequences in flight");
   for (std::uint32_t i = 0; i < world.gate.classes(); ++i) {
     ClassLimit const limit = world.limits.class_limit(i);
     ClassAccount const& account = world.seen.accounts[i];
@@ -348,6 +359,7 @@ void invariants_hold(World<Policy>& world) {
   i12_nothing_is_free_before_it_retires(world);
   i13_only_what_was_computed_is_found(world);
   i14_failed_admission_takes_nothing(world);
+  i14_failed_growth_evicts_nothing(world);
   i15_enough_or_none(world);
   i15_the_beneficiary_is_served(world);
   i15_nobody_twice_without_progress(world);
