@@ -33,9 +33,9 @@ struct ClassAccount {
   std::uint64_t queued_requests{};
   Tokens queued_tokens{};  // they need at their next start: prompt, and what was grown before a preemption
   std::uint64_t active_requests{};
-  Tokens active_tokens{};  // cached tokens of the admitted requests
-  Tokens to_compute{};     // of them, known and not computed yet; requests that run step by step
-  Tokens tokens_held{};    // the room they hold: look-ahead and the rest of last blocks too, and of a window what it keeps
+  Tokens active_tokens{};                // cached tokens of the admitted requests
+  Tokens to_compute{};                   // of them, known and not computed yet; requests that run step by step
+  Tokens tokens_held{};                  // the room they hold: look-ahead and the rest of last blocks too, and of a window what it keeps
   std::uint64_t past_active_requests{};  // the peaks of these gauges, as last marked
   Tokens past_active_tokens{};
   Tokens past_tokens_held{};

@@ -115,12 +115,11 @@ class AdmissionController {
 
   /// The lease of the next request that may start, or one that has ended when none may in this step.
   Lease admit_next() {
-    AsItIs const now{state_};
+    AsItIs<State> const now{state_};
     std::uint32_t const first = state_.yielding ? no_slot : first_waiting(now);
     if (first == no_slot) return state_.end_pass(), Lease{};
     Considered& as = scratch_.draft.considered;
-    if (Fit{now}.consider(state_.table[first], first, as)) return lease_of(as);
-    return admit_another();
+    return Fit<AsItIs<State>>{now}.consider(state_.table[first], first, as) ? lease_of(first, as) : admit_another();
   }
 
   /// A lease of a request that runs and has none: one that a plan has started.
@@ -288,7 +287,7 @@ class AdmissionController {
     ++account.submitted;
     Verdict verdict;
     if (takes(request, verdict)) {
-      verdict.ticket = state_.enqueue(request);
+      verdict.ticket = state_.enqueue(request, account);
       if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
     } else {
       ++account.rejected[static_cast<std::size_t>(verdict.reason)];
@@ -409,7 +408,7 @@ class AdmissionController {
     bool all = true;
     for (auto const& one : plan.preempt) preempt(one);
     for (auto const& one : plan.grow) all &= grow(one, plan.of_whole_step);
-    for (auto const& one : plan.admit) all &= start(one, plan.of_whole_step);
+    for (auto const& one : plan.admit) all &= start(one.ticket().slot, one, plan.of_whole_step);
     for (auto const& one : plan.refuse) refuse(one);
     for (auto const& one : plan.wait) state_.passed(one.ticket().slot, one.passed_by);
     state_.memory = plan.memory;
@@ -459,19 +458,18 @@ class AdmissionController {
     Considered const* const next = planner.find_next();
     for (auto const& one : scratch_.wait)
       if (next && one.ticket() != next->ticket()) state_.passed(one.ticket().slot, 1);
-    return next ? lease_of(*next) : (state_.end_pass(), Lease{});
+    return next ? lease_of(next->ticket().slot, *next) : (state_.end_pass(), Lease{});
   }
   /// An ended one where a source gave less than it said it had.
-  Lease lease_of(Considered const& next) {
-    if (!start(next, false)) return state_.end_pass(), Lease{};
-    Lease lease{*this, next.ticket(), state_.table[next.ticket().slot]};
+  Lease lease_of(std::uint32_t slot, Considered const& next) {
+    if (!start(slot, next, false)) return state_.end_pass(), Lease{};
+    Lease lease{*this, next.ticket(), state_.table[slot]};
     tell();
     return lease;
   }
 
   template <class Start>
-  bool start(Start const& one, bool step_by_step) {
-    std::uint32_t const slot = one.ticket().slot;
+  bool start(std::uint32_t slot, Start const& one, bool step_by_step) {
     if (!state_.start(slot, one, step_by_step)) return false;
     state_.step_tokens += one.tokens;
     if (step_by_step) state_.generate(slot);

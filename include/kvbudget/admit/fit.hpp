@@ -8,20 +8,18 @@
 
 namespace kvbudget::inline v1 {
 
+/// View: AsItIs<State>, or AsPlanned<State>&.
 template <class View>
 class Fit {
  public:
-  using State = typename View::State;
+  using State = typename std::remove_reference_t<View>::State;
 
   /// Where floors do not hold, what other classes are missing keeps nobody from starting.
-  explicit Fit(View& view, bool floors_hold = true) : view_{view}, state_{view.state()}, floors_hold_{floors_hold} {}
+  explicit Fit(View view, bool floors_hold = true) : view_{view}, state_{view.state()}, floors_hold_{floors_hold} {}
 
   /// Of a request that waits, or, without a slot, of one that is only asked for. `as` says what it takes where it fits, and why it does not.
   [[gnu::always_inline]] bool consider(Live const& live, std::uint32_t slot, Considered& as) {
-    need(live, slot, as);
-    if (!judge(live, slot, as)) return false;
-    as.reach = state_.reach(live, as.reserved, live.found ? as.blocks[0] + shared_by(live, slot, 0) : as.blocks[0]);
-    return true;
+    return is_plain(live) ? consider_plain(live, slot, as) : consider_any(live, slot, as);
   }
 
   /// Blocks of a pool that admission leaves free.
@@ -37,9 +35,34 @@ class Fit {
   static constexpr bool takes_by_chunks = requires(State const& s) { s.policy.need.taken_by_chunks; };
   static constexpr bool needs_part = requires(State const& s) { s.policy.need.may_be_part; };
 
+  // ---- of most requests, the same in short ----
+
+  bool is_plain(Live const& live) const { return !takes_by_chunks && !needs_part && State::holds_most && live.plain && !view_.limited(); }
+
+  [[gnu::always_inline]] bool consider_plain(Live const& live, std::uint32_t slot, Considered& as) {
+    Tokens const prompt = live.request.prompt, asked = state_.policy.need(state_.waiting_view(live, prompt));
+    as.found = {};
+    as.tokens = prompt;
+    as.reserved = min(max(asked, prompt), live.longest());
+    std::uint64_t const length = live.sequences(as.reserved).length.count, block = state_.paged_by().count, blocks = length / block + (length % block != 0);
+    as.blocks[0] = as.must_be_free[0] = {blocks};
+    PoolBlocks const peak = peak_with(live);
+    if (!has_room(as, 0, {}, peak)) return as.verdict = too_little(live, slot, as, 0, {}, peak), false;
+    as.reach.room = as.reach.tokens_held = {blocks * block};
+    fits(live, slot, as);
+    return true;
+  }
+
+  [[gnu::noinline]] bool consider_any(Live const& live, std::uint32_t slot, Considered& as) {
+    need(live, slot, as);
+    if (!judge(live, slot, as)) return false;
+    as.reach = state_.reach(live, as.reserved, live.found ? as.blocks[0] + shared_by(live, slot, 0) : as.blocks[0]);
+    return true;
+  }
+
   // ---- what it needs ----
 
-  [[gnu::always_inline]] void need(Live const& live, std::uint32_t slot, Considered& as) {
+  void need(Live const& live, std::uint32_t slot, Considered& as) {
     as.found = found(live, slot);
     as.tokens = {live.length().count - as.found.count};
     if (view_.limited()) as.tokens = min(as.tokens, min(view_.chunk(), view_.tokens()));
@@ -110,18 +133,21 @@ class Fit {
   // ---- whether that is there ----
 
   /// By every limit. One that fits is given no numbers.
-  [[gnu::always_inline]] bool judge(Live const& live, std::uint32_t slot, Considered& as) {
+  bool judge(Live const& live, std::uint32_t slot, Considered& as) {
     if (view_.limited() && !within_limits(live, slot, as)) return false;
     PoolBlocks const peak = peak_with(live);
     Blocks const floors = view_.limited() ? missing_floors(live.request.request_class) : Blocks{};
     if (!has_room(as, 0, floors, peak)) return as.verdict = too_little(live, slot, as, 0, floors, peak), false;
     for (std::uint32_t pool = 1; pool < pools(); ++pool)
       if (!has_room(as, pool, {}, peak)) return as.verdict = too_little(live, slot, as, pool, {}, peak), false;
+    fits(live, slot, as);
+    return true;
+  }
+  void fits(Live const& live, std::uint32_t slot, Considered& as) const {
     as.verdict.outcome = Outcome::admitted;
     as.verdict.reason = view_.running() == 0 ? Reason::fits_alone : Reason::fits;
     as.verdict.ticket = {slot, live.generation};
     as.verdict.pool = 0;
-    return true;
   }
   bool has_room(Considered const& as, std::uint32_t pool, Blocks floors, PoolBlocks const& peak) const {
     bool const enough = as.must_be_free[pool] + headroom(pool) + floors <= view_.available(pool);
@@ -255,7 +281,7 @@ class Fit {
 
   std::uint32_t pools() const { return state_.ledger.pools(); }
 
-  View& view_;
+  View view_;
   State const& state_;
   bool floors_hold_;
 };

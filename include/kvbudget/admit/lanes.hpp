@@ -33,9 +33,7 @@ class WaitingLanes {
   /// Behind all that come before it. From the front where it was preempted, from the back else: that is where its place is near.
   void insert(LiveTable& table, std::uint32_t slot) {
     Live const& live = table[slot];
-    std::uint32_t const lane = lane_of(live.request);
-    LiveList& list = lanes_[lane].list;
-    if (list.empty()) activate(lane);
+    LiveList& list = lane_for(live.request);
     std::uint32_t next = no_slot;
     if (live.front) {
       for (next = list.front(); next != no_slot && waits_before(table[next], live);) next = table[next].next_slot;
@@ -43,8 +41,9 @@ class WaitingLanes {
       for (std::uint32_t last = list.back(); last != no_slot && waits_before(live, table[last]); last = table[last].previous) next = last;
     }
     list.insert_before(table, slot, next);
-    ++size_;
   }
+  /// Behind all of its lane: that it comes after them is known.
+  void append(LiveTable& table, std::uint32_t slot) { lane_for(table[slot].request).push_back(table, slot); }
 
   void remove(LiveTable& table, std::uint32_t slot) {
     std::uint32_t const lane = lane_of(table[slot].request);
@@ -58,6 +57,14 @@ class WaitingLanes {
     LiveList list{};
     std::uint32_t at{};  // where it stands in active_
   };
+
+  /// Where one more is about to wait.
+  LiveList& lane_for(Request const& request) {
+    std::uint32_t const lane = lane_of(request);
+    if (lanes_[lane].list.empty()) activate(lane);
+    ++size_;
+    return lanes_[lane].list;
+  }
 
   void activate(std::uint32_t lane) {
     lanes_[lane].at = active_count_;

@@ -50,14 +50,14 @@ struct Headroom {
 /// What a class is sure of and what it may have at most; nothing said is no floor and no ceiling. Room that a class's floor does not use is
 /// anybody's, but for what those of the class that wait need: without pressure the limits change nothing.
 struct ClassLimit {
-  Tokens floor{};                             // of pool 0: while the class waits below it, others may not start into what is missing
-  Percent share{};                            // the floor is at least this share of pool 0's capacity
-  std::uint64_t floor_running{};              // the same in requests, of max_running: a sequence is left for each that is missing
-  std::uint64_t running{saturated_count};     // most requests in flight
-  Tokens tokens{Tokens::max()};               // most tokens cached by them, the one that would start included; growth stops there, too
-  Tokens to_compute{Tokens::max()};           // most known tokens that they have still to compute; waived when they have none
-  std::uint64_t queued{saturated_count};      // most requests waiting, then submit rejects
-  Tokens queued_tokens{Tokens::max()};        // most prompt tokens waiting, the one that asks included
+  Tokens floor{};                          // of pool 0: while the class waits below it, others may not start into what is missing
+  Percent share{};                         // the floor is at least this share of pool 0's capacity
+  std::uint64_t floor_running{};           // the same in requests, of max_running: a sequence is left for each that is missing
+  std::uint64_t running{saturated_count};  // most requests in flight
+  Tokens tokens{Tokens::max()};            // most tokens cached by them, the one that would start included; growth stops there, too
+  Tokens to_compute{Tokens::max()};        // most known tokens that they have still to compute; waived when they have none
+  std::uint64_t queued{saturated_count};   // most requests waiting, then submit rejects
+  Tokens queued_tokens{Tokens::max()};     // most prompt tokens waiting, the one that asks included
 };
 
 struct PoolLimits {
@@ -179,7 +179,8 @@ class LimitsCheck {
 
   constexpr void classes() {
     if (limits_.class_limits.size() + limits_.class_limits.lost > limits_.classes || limits_.class_limits.overflowed())
-      complain(".class_limits", limits_.class_limits.size() + limits_.class_limits.lost, "at most one for each class, and at most 32", "give .classes, or merge them");
+      complain(".class_limits", limits_.class_limits.size() + limits_.class_limits.lost, "at most one for each class, and at most 32",
+               "give .classes, or merge them");
     Tokens const block = limits_.block(0);
     Blocks const capacity = limits_.capacity_of(0);
     Blocks floors{};
@@ -198,8 +199,10 @@ class LimitsCheck {
       if (of.tokens == Tokens{}) complain(".tokens", 0, "1 token or more", "a class that may never run is better rejected by the caller", i);
       running = saturating_add(running, of.floor_running);
     }
-    if (floors > capacity) complain(".floor", floors.count, "floors and shares that add up to no more than the capacity", "lower .floor or .share of some class");
-    if (running > limits_.max_running) complain(".floor_running", running, "floors that add up to no more than max_running", "lower .floor_running of some class");
+    if (floors > capacity)
+      complain(".floor", floors.count, "floors and shares that add up to no more than the capacity", "lower .floor or .share of some class");
+    if (running > limits_.max_running)
+      complain(".floor_running", running, "floors that add up to no more than max_running", "lower .floor_running of some class");
   }
 };
 

@@ -25,8 +25,8 @@ struct Planned : Work {
   Verdict verdict{};
   RequestClass request_class{};
   std::uint64_t tag{};
-  RequestClass beneficiary{}; // one that is preempted: the class of whom it gives way for
-  std::uint32_t passed_by{};  // one that waits: how many start in this plan although it was looked at before them
+  RequestClass beneficiary{};  // one that is preempted: the class of whom it gives way for
+  std::uint32_t passed_by{};   // one that waits: how many start in this plan although it was looked at before them
 
   Ticket ticket() const { return verdict.ticket; }
   Reason reason() const { return verdict.reason; }
@@ -57,7 +57,7 @@ template <class Memory = NoMemory>
 struct BasicStepPlan {
   // In this order they are done; in each list in the order they were decided in.
   std::vector<Planned> preempt;
-  std::vector<Planned> grow;    // who runs on, and those whose growth waits (0 tokens)
+  std::vector<Planned> grow;  // who runs on, and those whose growth waits (0 tokens)
   std::vector<Planned> admit;
   std::vector<Planned> refuse;  // queued or running requests that can never be served
   std::vector<Planned> wait;    // looked at, and not admitted

@@ -21,7 +21,7 @@ bool is_ahead(View& view, std::uint32_t a, std::uint32_t b) {
 
 /// Who is looked at first of all that wait, as it is; no_slot where nobody waits.
 template <class State>
-std::uint32_t first_waiting(AsItIs<State> const& now) {
+[[gnu::always_inline]] inline std::uint32_t first_waiting(AsItIs<State> const& now) {
   std::uint32_t first = no_slot;
   for (auto const lane : now.state().lanes.active()) {
     std::uint32_t const slot = now.state().lanes.front(lane);
@@ -141,7 +141,7 @@ class Planner : public StepGrowth<State> {
   }
 
  private:
-  Fit<AsPlanned<State>> fit(bool floors_hold = true) { return Fit<AsPlanned<State>>{*this, floors_hold}; }
+  Fit<AsPlanned<State>&> fit(bool floors_hold = true) { return Fit<AsPlanned<State>&>{*this, floors_hold}; }
 
   /// Where nothing runs and classes keep each other waiting by what their floors are missing, the first of them starts all the same.
   Considered const* consider_alone(std::uint32_t slot) {

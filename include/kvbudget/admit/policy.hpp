@@ -125,6 +125,7 @@ inline constexpr Bypass unbounded_bypass{.passes = 0xffff'ffff, .scan = 0xffff'f
 namespace order {
 /// In order of arrival.
 struct Arrival {
+  static constexpr bool by_arrival = true;  // all have the same rank
   Bypass bypass{};
   constexpr std::uint64_t rank(WaitingView const&) const { return 0; }
 };
@@ -152,6 +153,7 @@ struct Shortest {
 /// The tenant that was served least comes first, in order of arrival within it (virtual token counter, arXiv 2401.00588): a token to compute
 /// counts `input`, a generated one `output`. A tenant that had nothing here is lifted to the least served of those that have.
 struct FairShare {
+  static constexpr bool by_arrival = true;
   std::uint64_t input{1};
   std::uint64_t output{2};
   Bypass bypass{};
@@ -211,10 +213,10 @@ struct Preemption {
   /// Tokens beyond the known ones that a preempted request must find room for, and holds, when it starts again. It is nobody's victim before
   /// it has generated the first of them: no request is preempted twice without progress. 0: no such guard.
   Tokens regain{};
-  bool enough_or_none{true};   // nobody is preempted for a request that must give way itself
-  bool front{true};            // a preempted request comes before those that were not
-  bool anew{};                 // where not: it queues as if it had been submitted now
-  bool others_go_on{true};     // a request that gives way itself does not end the step of those behind it
+  bool enough_or_none{true};  // nobody is preempted for a request that must give way itself
+  bool front{true};           // a preempted request comes before those that were not
+  bool anew{};                // where not: it queues as if it had been submitted now
+  bool others_go_on{true};    // a request that gives way itself does not end the step of those behind it
 };
 
 namespace holds {

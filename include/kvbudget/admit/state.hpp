@@ -47,6 +47,7 @@ class AdmissionState {
   using Memory = typename MemoryOf<Policy>::type;
   using Plan = BasicStepPlan<Memory>;
   static constexpr bool looks_ahead_ = looks_ahead<Policy>;
+  static constexpr bool by_arrival = requires { decltype(Policy::order)::by_arrival; };
   static constexpr bool holds_most = std::same_as<decltype(holds_of(std::declval<Policy const&>())), holds::Most>;
 
   struct AdapterUse {
@@ -144,6 +145,9 @@ class AdmissionState {
     return reach(live, reserved, most(0, live.sequences(reserved)));
   }
 
+  /// The block of a footprint that is as paged() makes it; 0 of any other.
+  Tokens paged_by() const { return paged_by_; }
+
   Decoding decoding(Live const& live) const { return {live.sequences(live.length()), live.longest() - live.length()}; }
   /// Blocks of every pool that `live` holds at `length`, after a step of `step` tokens; what is reserved is held in any case.
   PoolBlocks held_at(Live const& live, Tokens length, Tokens step) const {
@@ -199,12 +203,13 @@ class AdmissionState {
 
   // ---- waiting ----
 
-  Ticket enqueue(Request const& request) {
+  Ticket enqueue(Request const& request, ClassAccount& of_class) {
     std::uint32_t const slot = table.acquire(request);
     Live& live = table[slot];
-    live.account = &accounts[request.request_class.index];
+    live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
+    live.plain = one_paged_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
     if constexpr (SharesFairly<decltype(policy.order)>) {
       lift(request.tenant);
       ++live_of_tenant_[request.tenant];
@@ -217,6 +222,7 @@ class AdmissionState {
     Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
     for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
     table[slot].found = true;
+    table[slot].plain = false;
     of_pools[pool] = hits;
     ++version;
   }
@@ -263,6 +269,9 @@ class AdmissionState {
   /// False when the source gives less than it said it had; the request stays queued.
   bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
+    return live.plain && !step_by_step ? start_plain(live, slot, as) : start_any(live, slot, as, step_by_step);
+  }
+  [[gnu::noinline]] bool start_any(Live& live, std::uint32_t slot, Work const& as, bool step_by_step) {
     if (live.keeps) drop_kept(live);
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
@@ -306,6 +315,34 @@ class AdmissionState {
     live.tokens_held = as.reach.tokens_held;
     of.tokens_held += live.tokens_held;
     measure(live);
+    if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
+    return true;
+  }
+
+  /// The same of a plain one: of all that a start moves, what is not nothing.
+  [[gnu::noinline]] bool start_plain(Live& live, std::uint32_t slot, Work const& as) {
+    if (!ledger.take(as.blocks[0], live.request.request_class, 0)) return false;
+    Tokens const prompt = live.request.prompt;
+    dequeue(slot, prompt);
+    running.push_back(table, slot);
+    ++sequences;
+    live.state = LiveState::running;
+    live.freely = live.by_block = true;
+    live.admission = ++admissions_;
+    live.counted_at = steps;
+    live.reserved = as.reserved;
+    live.started_at = {};
+    live.held[0] = as.blocks[0];
+    live.room = as.reach.room;
+    live.tokens_held = as.reach.tokens_held;
+    live.ends = live.left = min(Tokens{live.room.count - live.request.ahead().count - prompt.count}, live.request.max_new);
+    if (live.left == Tokens{} && live.request.max_new != Tokens{}) count_next(live);
+    ClassAccount& of = *live.account;
+    ++of.admitted;
+    ++of.active_requests;
+    of.active_tokens.count += prompt.count;
+    of.useful_tokens.count += prompt.count;
+    of.tokens_held.count += live.tokens_held.count;
     if constexpr (looks_ahead<Policy>) peak.put(slot, decoding(live));
     return true;
   }
@@ -401,7 +438,7 @@ class AdmissionState {
   void measure(std::uint32_t slot) { measure(table[slot]); }
   [[gnu::always_inline]] void measure(Live& live) {
     Tokens const grown = live.grown();
-    live.ends = live.freely ? min(live.room - live.request.ahead() - live.request.prompt, live.request.max_new) : grown;
+    live.ends = live.freely ? min(Tokens{live.room.count - live.request.ahead().count - live.request.prompt.count}, live.request.max_new) : grown;
     live.left = {live.ends.count - grown.count};
     if (live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room))
       count_next(live);
@@ -452,8 +489,7 @@ class AdmissionState {
     live.ends = live.grown() + live.pending;
     live.left = {};
     live.pending = {};
-    live.step_by_step = live.freely = live.by_block = false;
-    live.reserved = {};
+    live.step_by_step = live.freely = live.by_block = live.plain = false;
     live.again = max(live.again, how.regain);
     live.front = how.front;
     if (how.anew) live.arrival = ++arrivals_;
@@ -482,7 +518,7 @@ class AdmissionState {
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
     if (live.in_flight()) {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
-      stop(slot);
+      live.by_block ? stop_plain(live, slot) : stop(slot);
     } else {
       dequeue(slot, live.cached());
     }
@@ -498,16 +534,20 @@ class AdmissionState {
     ledger.resize(pool, capacity);
     fix_headroom(pool);
     one_paged_pool_ = is_one_paged_pool();
-    for (std::uint32_t slot = running.front(); slot != no_slot; slot = table[slot].next_slot) see_how_it_grows(table[slot]);
+    for (std::uint32_t slot = 0; slot < table.size(); ++slot) {
+      table[slot].plain &= one_paged_pool_;
+      table[slot].by_block &= one_paged_pool_;
+    }
     evict();
     ++version;
   }
 
  private:
-  /// One pool, of which a token takes a block at most, and no count of its tokens can saturate; what is kept in it as cache is not looked at.
+  /// One pool, of which a token takes a block at most, and no count of all requests' tokens in it can saturate; what is kept in it as cache is
+  /// not looked at.
   bool is_one_paged_pool() const {
-    bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count).saturated();
-    return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache;
+    bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count * table.size()).saturated();
+    return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache && limits.adapters == 0;
   }
   void fix_headroom(std::uint32_t pool) {
     headroom[pool] = ledger.headroom(pool);
@@ -557,8 +597,11 @@ class AdmissionState {
     Live& live = table[slot];
     live.state = state;
     live.queued_in_pass = passes_;
-    live.rank = policy.order.rank(waiting_view(live, Tokens::max()));
-    lanes.insert(table, slot);
+    if constexpr (!by_arrival) live.rank = policy.order.rank(waiting_view(live, Tokens::max()));
+    if (by_arrival && state == LiveState::waiting)
+      lanes.append(table, slot);
+    else
+      lanes.insert(table, slot);
     ClassAccount& of = *live.account;
     ++of.queued_requests;
     of.queued_tokens += live.cached();
@@ -599,7 +642,24 @@ class AdmissionState {
     of.tokens_held -= live.tokens_held;
     uncount_next(live);
     ledger.each_pool([&](std::uint32_t pool) { live.held[pool] = live.shared[pool] = {}; });
-    live.tokens_held = {};
+    live.reserved = live.tokens_held = {};
+    ++version;
+  }
+
+  /// The same of one that grows by blocks of pool 0.
+  void stop_plain(Live& live, std::uint32_t slot) {
+    ledger.give(live.held, live.request.request_class, now);
+    running.remove(table, slot);
+    --sequences;
+    if constexpr (looks_ahead<Policy>) peak.remove(slot);
+    ClassAccount& of = *live.account;
+    of.mark_peaks();
+    --of.active_requests;
+    of.active_tokens.count -= live.length().count;
+    of.tokens_held.count -= live.tokens_held.count;
+    if (live.next_counted) uncount_next(live);
+    live.held[0] = live.shared[0] = {};
+    live.reserved = live.tokens_held = {};
     ++version;
   }
 
