@@ -59,7 +59,7 @@ TEST_CASE("every scenario that is listed runs") {
 
 TEST_CASE("admission, growth and the decisions of a step have a bound") {
   Ran const list = run(program + " --list");
-  REQUIRE(has(list, "\nsubmit_admit_release 880 -\n"));
+  REQUIRE(has(list, "\nsubmit_admit_release 600 -\n"));
   REQUIRE(has(list, "\ngrow_token 20 look_at_lease\n"));
   REQUIRE(has(list, "\nplan_step 1500 -\n"));
   REQUIRE(has(list, "\nplan_step_bypass 1500 -\n"));

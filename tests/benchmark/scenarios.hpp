@@ -167,7 +167,6 @@ struct Scenario {
   char const* more_than{"-"};
 };
 
-/// Asked for were 600 for submit + admit + release: its bound keeps what is reached.
 template <class Visit>
 void for_each_scenario(Visit visit) {
   visit(Scenario<PlainCounter>{"plain_counter"});
@@ -176,7 +175,7 @@ void for_each_scenario(Visit visit) {
 #if __has_include(<floor_prefix.cpp>)
   visit(Scenario<FloorBlocks>{"floor_take_give_63_blocks"});
 #endif
-  visit(Scenario<SubmitAdmitRelease>{"submit_admit_release", 880});
+  visit(Scenario<SubmitAdmitRelease>{"submit_admit_release", 600});
   visit(Scenario<LookAtLease>{"look_at_lease"});
   visit(Scenario<GrowToken>{"grow_token", 20, "look_at_lease"});
   visit(Scenario<PlanStep>{"plan_step", 1'500});

@@ -149,7 +149,7 @@ class AdmissionController {
   /// How many more requests of this shape would start now, if they alone were asked for: by room, headroom, limits and slots.
   std::uint64_t more_of(Request const& request) const {
     if (Tokens const most = most_new(request); request.max_new > most) return more_of(with(request, most));
-    if (Verdict verdict; state_.yielding || !takes(request, verdict)) return 0;
+    if (Verdict verdict = asked(request); state_.yielding || !takes(request, verdict)) return 0;
     Planner<State> planner{state_, asked_, {}};
     Live const shape{request};
     std::uint64_t more = 0;
@@ -285,7 +285,7 @@ class AdmissionController {
   Verdict queue(Request const& request) {
     ClassAccount& account = state_.account(request.request_class);
     ++account.submitted;
-    Verdict verdict;
+    Verdict verdict = asked(request);
     if (takes(request, verdict)) {
       verdict.ticket = state_.enqueue(request, account);
       if (request.deadline < earliest_deadline_) earliest_deadline_ = request.deadline;
@@ -299,10 +299,10 @@ class AdmissionController {
 
   // ---- what can never be ----
 
-  /// Whether a request is queued: not where it is impossible for ever, or the queue is full. The verdict says why not, or what it needs.
+  /// Whether a request is queued: not where it is impossible for ever, or the queue is full. Then the verdict, as asked() has it, says why.
   [[gnu::always_inline]] bool takes(Request const& request, Verdict& verdict) const {
     AdmissionLimits const& limits = state_.limits;
-    if (!complaints_.empty()) return reject(verdict, Reason::bad_limits, complaints_[0].field, complaints_[0].value);
+    if (pools() == 0) return reject(verdict, Reason::bad_limits, complaints_[0].field, complaints_[0].value);
     if (request.request_class.index >= classes()) return reject(verdict, Reason::unknown_class, ".request_class", request.request_class.index, classes());
     if (request.prompt == Tokens{}) return reject(verdict, Reason::bad_request, ".prompt");
     if (request.prompt > limits.max_length) return reject(verdict, Reason::bad_request, ".prompt", request.prompt.count, limits.max_length.count);
@@ -341,15 +341,18 @@ class AdmissionController {
             .limit = ledger.capacity(pool)};
   }
 
-  /// Whether the whole request could be served if it were alone.
+  /// What the whole request needs of the first pool.
+  Verdict asked(Request const& request) const {
+    if (pools() == 0) return {};  // the limits are bad
+    return at_pool(Outcome::queued, Reason::in_queue, 0, state_.most(0, whole(request)));
+  }
+
+  /// Whether the whole request could be served if it were alone. The verdict is as asked() has it.
   [[gnu::always_inline]] bool can_ever_fit(Request const& request, Verdict& verdict) const {
-    Sequences const all = whole(request);
-    Blocks const of_first = state_.most(0, all);
-    verdict = at_pool(Outcome::queued, Reason::in_queue, 0, of_first);
     if constexpr (waits_for_ever<Policy>) return true;
-    if (of_first > state_.ledger.capacity(0)) return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, 0, of_first), false;
+    if (verdict.needed > verdict.limit) return verdict.outcome = Outcome::rejected, verdict.reason = Reason::exceeds_capacity, false;
     for (std::uint32_t pool = 1; pool < pools(); ++pool)
-      if (Blocks const needed = state_.most(pool, all); needed > state_.ledger.capacity(pool))
+      if (Blocks const needed = state_.most(pool, whole(request)); needed > state_.ledger.capacity(pool))
         return verdict = at_pool(Outcome::rejected, Reason::exceeds_capacity, pool, needed), false;
     return !state_.limited || within_limits(request, verdict);
   }
@@ -386,7 +389,7 @@ class AdmissionController {
     for (std::uint32_t slot = 0; slot < leases_.size(); ++slot) {
       Live const& live = state_.table[slot];
       if (!live.queued()) continue;
-      Verdict verdict;
+      Verdict verdict = asked(live.request);
       if (can_ever_fit(live.request, verdict)) continue;
       verdict.ticket = state_.table.ticket(slot);
       note(EventKind::rejected, live.request, verdict, {}, {});
@@ -461,7 +464,7 @@ class AdmissionController {
     return next ? lease_of(next->ticket().slot, *next) : (state_.end_pass(), Lease{});
   }
   /// An ended one where a source gave less than it said it had.
-  Lease lease_of(std::uint32_t slot, Considered const& next) {
+  [[gnu::always_inline]] Lease lease_of(std::uint32_t slot, Considered const& next) {
     if (!start(slot, next, false)) return state_.end_pass(), Lease{};
     Lease lease{*this, next.ticket(), state_.table[slot]};
     tell();
@@ -469,9 +472,9 @@ class AdmissionController {
   }
 
   template <class Start>
-  bool start(std::uint32_t slot, Start const& one, bool step_by_step) {
+  [[gnu::always_inline]] bool start(std::uint32_t slot, Start const& one, bool step_by_step) {
     if (!state_.start(slot, one, step_by_step)) return false;
-    state_.step_tokens += one.tokens;
+    if (state_.limited) state_.step_tokens += one.tokens;
     if (step_by_step) state_.generate(slot);
     note(EventKind::admitted, state_.table[slot].request, one.verdict, {}, state_.table[slot].cached());
     return true;
@@ -549,10 +552,13 @@ class AdmissionController {
   // ---- leaving ----
 
   bool leave(Ticket ticket, EventKind how) { return state_.table.valid(ticket) && leave(state_.table[ticket.slot], ticket, how); }
-  bool leave(Live const& live, Ticket ticket, EventKind how) {
+  bool leave(Live& live, Ticket ticket, EventKind how) {
     note(how, live.request, {.reason = Reason::ended, .ticket = ticket}, live.in_flight() ? live.cached() : Tokens{}, {});
     end_lease(ticket.slot);
-    state_.leave(ticket.slot, how == EventKind::completed,
+    if (live.by_block && how == EventKind::completed)
+      state_.complete_plain(live, ticket.slot);
+    else
+      state_.leave(ticket.slot, how == EventKind::completed,
                  how == EventKind::completed   ? &ClassAccount::completed
                  : how == EventKind::cancelled ? &ClassAccount::cancelled
                                                : &ClassAccount::expired);

@@ -40,7 +40,7 @@ class Fit {
   bool is_plain(Live const& live) const { return !takes_by_chunks && !needs_part && State::holds_most && live.plain && !view_.limited(); }
 
   [[gnu::always_inline]] bool consider_plain(Live const& live, std::uint32_t slot, Considered& as) {
-    Tokens const prompt = live.request.prompt, asked = state_.policy.need(state_.waiting_view(live, prompt));
+    Tokens const prompt = live.request.prompt, asked = state_.policy.need(state_.waiting_view(live, {}, prompt));
     as.found = {};
     as.tokens = prompt;
     as.reserved = min(max(asked, prompt), live.longest());

@@ -45,9 +45,9 @@ class WaitingLanes {
   /// Behind all of its lane: that it comes after them is known.
   void append(LiveTable& table, std::uint32_t slot) { lane_for(table[slot].request).push_back(table, slot); }
 
-  void remove(LiveTable& table, std::uint32_t slot) {
-    std::uint32_t const lane = lane_of(table[slot].request);
-    lanes_[lane].list.remove(table, slot);
+  [[gnu::always_inline]] void remove(LiveTable& table, Live const& live) {
+    std::uint32_t const lane = lane_of(live.request);
+    lanes_[lane].list.remove(table, live);
     if (lanes_[lane].list.empty()) deactivate(lane);
     --size_;
   }

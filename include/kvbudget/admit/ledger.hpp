@@ -33,14 +33,14 @@ concept ResizableSource = BlockSource<S> && requires(S source, Blocks capacity) 
 class Counter {
  public:
   constexpr explicit Counter(Blocks capacity) : capacity_{capacity} {}
-  constexpr Supply supply() const { return {.clean = capacity_ - taken_}; }
+  constexpr Supply supply() const { return {.clean = {taken_ < capacity_ ? capacity_.count - taken_.count : 0}}; }
   constexpr bool take(Blocks blocks) {
     Blocks const taken = taken_ + blocks;
-    if (taken > capacity_ && blocks != Blocks{}) return false;
+    if (taken > capacity_) return blocks == Blocks{};
     taken_ = taken;
     return true;
   }
-  constexpr void give(Blocks blocks) { taken_ -= blocks; }
+  constexpr void give(Blocks blocks) { taken_.count -= min(taken_, blocks).count; }
   constexpr void resize(Blocks capacity) { capacity_ = capacity; }
 
  private:
@@ -134,7 +134,7 @@ class Ledger {
   }
 
   /// Gives blocks back: free at once, or once retire() says that what ran at `now` is over.
-  void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
+  [[gnu::always_inline]] void give(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
     if (retires_) return give_later(blocks, request_class, now);
     if (count_ == 1) return take_back(blocks[0], request_class, 0);
     take_back(blocks, request_class, pools());
@@ -202,12 +202,12 @@ class Ledger {
   void take_back(PoolBlocks const& blocks, RequestClass request_class, std::uint32_t pools) {
     for (std::uint32_t pool = 0; pool < pools; ++pool) take_back(blocks[pool], request_class, pool);
   }
-  void take_back(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
+  [[gnu::always_inline]] void take_back(Blocks blocks, RequestClass request_class, std::uint32_t pool) {
     release(blocks, request_class, pool);
     pools_[pool].source.give(blocks);
   }
 
-  void give_later(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
+  [[gnu::noinline]] void give_later(PoolBlocks const& blocks, RequestClass request_class, std::uint64_t now) {
     bool const opens = stages_used_ == 0 || (stages_[stages_used_ - 1].now != now && stages_used_ < std::size(stages_));
     if (opens) stages_[stages_used_++] = Stage{};
     Stage& stage = stages_[stages_used_ - 1];

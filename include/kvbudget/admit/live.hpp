@@ -11,7 +11,7 @@ inline constexpr std::uint32_t no_slot = 0xffff'ffff;
 /// Waiting and preempted requests are queued, the next three are in flight: they hold room.
 enum class LiveState : std::uint8_t { done, waiting, preempted, arriving, running, held };
 
-/// What there is nothing of when a request is submitted.
+/// Of what is here there is nothing when a request is submitted: what it has generated and computed,
 struct Progress {
   Tokens ends{};                // tokens generated and held, per branch, once `left` is used up
   Tokens left{};                // of them, those that growth may still take without a look at anything else
@@ -19,6 +19,9 @@ struct Progress {
   Tokens done{};                // of its length, computed or found cached: where it runs step by step; after a preemption what is left of that
   Tokens lost{};                // cached tokens a preemption took: computed again at the next start
   Tokens again{};               // tokens beyond the known ones that it must find room for when it starts again
+};
+/// and what became of it.
+struct History {
   Tokens looked_at{};           // its length when a plan last looked at it as one that waits
   std::uint64_t token_steps{};  // tokens held x steps, up to the step it was last counted in
   std::uint64_t counted_at{};   // that step
@@ -33,9 +36,11 @@ struct Progress {
   bool freely{};        // its growth only moves counts
   bool by_block{};      // and beyond its room a token takes a block of pool 0
   bool plain{};         // it waits, and all it takes is blocks of pool 0 for its prompt
+  std::uint32_t previous{};  // in the list that it is in
+  std::uint32_t next_slot{};
 };
 
-struct Live : Progress {
+struct Live : Progress, History {
   Request request{};
   ClassAccount* account{};
   std::uint64_t arrival{};         // number of its submission
@@ -44,8 +49,7 @@ struct Live : Progress {
   std::uint64_t admission{};       // number of its last admission
   std::uint64_t queued_in_pass{};  // the admission pass that was open when it was queued
   std::uint32_t generation{};
-  std::uint32_t previous{no_slot};
-  std::uint32_t next_slot{no_slot};
+  Tokens ahead{};        // what a branch needs beyond what it has: look-ahead
   Tokens reserved{};     // in flight: the length a branch has room for from its start, as the policy's need says
   Tokens tokens_held{};  // in flight: its part of its class's gauge
   Tokens room{};         // the length a branch may reach, look-ahead included, before it needs another block
@@ -56,7 +60,7 @@ struct Live : Progress {
   PoolBlocks shared{};  // blocks it uses and others hold
   PoolBlocks kept{};    // blocks a preempted request left as cache, as long as nobody takes them
 
-  constexpr explicit Live(Request const& of = {}) : request{of} {}
+  constexpr explicit Live(Request const& of = {}) : request{of}, ahead{of.ahead()} {}
 
   // Neither saturates: whose longest length does is not queued.
   constexpr Tokens grown() const { return {ends.count - left.count}; }
@@ -68,7 +72,7 @@ struct Live : Progress {
   [[gnu::always_inline]] constexpr Tokens cached() const { return cached_at(length()); }
   [[gnu::always_inline]] constexpr Tokens cached_at(Tokens length) const { return request.branches == 1 ? length : of_branches(length); }
   [[gnu::noinline]] constexpr Tokens of_branches(Tokens length) const { return min(length, request.prompt) + (length - request.prompt) * request.branches; }
-  constexpr Sequences sequences(Tokens length) const { return {length + request.ahead(), request.prompt, request.branches}; }
+  constexpr Sequences sequences(Tokens length) const { return {length + ahead, request.prompt, request.branches}; }
   /// Its cache comes from elsewhere when it starts; after a preemption it is computed here.
   constexpr bool arrives() const { return request.arrives && state != LiveState::preempted; }
   constexpr bool queued() const { return state == LiveState::waiting || state == LiveState::preempted; }
@@ -78,14 +82,13 @@ struct Live : Progress {
 /// Slots, and which of them are free. A slot's generation tells a stale ticket from a valid one.
 class LiveTable {
  public:
-  explicit LiveTable(std::uint32_t slots) : slots_(slots), size_{slots} {
-    free_.reserve(slots);
-    for (std::uint32_t i = slots; i-- > 0;) free_.push_back(i);
+  explicit LiveTable(std::uint32_t slots) : slots_(slots), size_{slots}, free_(slots), free_count_{slots} {
+    for (std::uint32_t i = 0; i < slots; ++i) free_[i] = slots - 1 - i;
   }
 
-  bool full() const { return free_.empty(); }
+  bool full() const { return free_count_ == 0; }
   std::uint32_t size() const { return size_; }
-  std::size_t free() const { return free_.size(); }
+  std::size_t free() const { return free_count_; }
   Live& operator[](std::uint32_t slot) { return slots_[slot]; }
   Live const& operator[](std::uint32_t slot) const { return slots_[slot]; }
 
@@ -95,22 +98,24 @@ class LiveTable {
   }
 
   std::uint32_t acquire(Request const& request) {
-    std::uint32_t const slot = free_.back();
-    free_.pop_back();
+    std::uint32_t const slot = free_[--free_count_];
     static_cast<Progress&>(slots_[slot]) = {};
+    static_cast<History&>(slots_[slot]) = {};
     slots_[slot].request = request;
+    slots_[slot].ahead = request.ahead();
     return slot;
   }
-  void release(std::uint32_t slot) {
-    slots_[slot].state = LiveState::done;
-    ++slots_[slot].generation;
-    free_.push_back(slot);
+  void release(Live& live, std::uint32_t slot) {
+    live.state = LiveState::done;
+    ++live.generation;
+    free_[free_count_++] = slot;
   }
 
  private:
   std::vector<Live> slots_;
   std::uint32_t size_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_;  // the first free_count_
+  std::uint32_t free_count_;
 };
 
 /// An order over slots, linked through them.
@@ -132,8 +137,7 @@ class LiveList {
     ++size_;
   }
 
-  void remove(LiveTable& table, std::uint32_t slot) {
-    auto const& live = table[slot];
+  void remove(LiveTable& table, Live const& live) {
     (live.previous == no_slot ? front_ : table[live.previous].next_slot) = live.next_slot;
     (live.next_slot == no_slot ? back_ : table[live.next_slot].previous) = live.previous;
     --size_;

@@ -22,11 +22,12 @@ bool is_ahead(View& view, std::uint32_t a, std::uint32_t b) {
 /// Who is looked at first of all that wait, as it is; no_slot where nobody waits.
 template <class State>
 [[gnu::always_inline]] inline std::uint32_t first_waiting(AsItIs<State> const& now) {
-  std::uint32_t first = no_slot;
-  for (auto const lane : now.state().lanes.active()) {
-    std::uint32_t const slot = now.state().lanes.front(lane);
-    if (first == no_slot || is_ahead(now, slot, first)) first = slot;
-  }
+  auto const& lanes = now.state().lanes;
+  auto const active = lanes.active();
+  if (active.empty()) return no_slot;
+  std::uint32_t first = lanes.front(active[0]);
+  for (auto const lane : active.subspan(1))
+    if (is_ahead(now, lanes.front(lane), first)) first = lanes.front(lane);
   return first;
 }
 

@@ -72,7 +72,7 @@ class AdmissionState {
         hits_(std::size_t{table.size()} * ledger.pools()) {
     adapters.reserve(of.adapters);
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) fix_headroom(pool);
-    one_paged_pool_ = ledger.pools() > 0 && is_one_paged_pool();
+    plain_pool_ = ledger.pools() > 0 && is_plain_pool();
     bool const frees = holds_most && !SharesFairly<decltype(policy.order)> && of.tokens_per_step.saturated();
     free_classes_ = frees ? of.class_limits.size() : max_classes;
     limited = !of.class_limits.empty() || of.max_running != saturated_count || of.adapters != 0 || of.whole_prompts ||
@@ -126,8 +126,11 @@ class AdmissionState {
     return false;
   }
 
-  WaitingView waiting_view(Live const& live, Tokens at_once) const {
-    return {live.request, live.length(), live.arrived, at_once, live.grown(), learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
+  WaitingView waiting_view(Live const& live, Tokens at_once) const { return waiting_view(live, live.grown(), at_once); }
+  /// With so many tokens generated.
+  WaitingView waiting_view(Live const& live, Tokens generated, Tokens at_once) const {
+    Tokens const known{live.request.prompt.count + generated.count};
+    return {live.request, known, live.arrived, at_once, generated, learns_outputs<Policy> ? &outputs_[live.request.request_class.index] : nullptr};
   }
   /// As the footprint says; of most footprints it is one division.
   [[gnu::always_inline]] Blocks most(std::uint32_t pool, Sequences const& of) const {
@@ -165,7 +168,7 @@ class AdmissionState {
 
   /// What the token after those that there is room for takes beyond `held` blocks, where there may be one.
   PoolBlocks next_beyond(Live const& live, Tokens room, PoolBlocks const& held) const {
-    Tokens const full = room - live.request.ahead();
+    Tokens const full = room - live.ahead;
     if (full >= live.longest()) return {};
     PoolBlocks next = held_at(live, full + Tokens{1}, Tokens{1});
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next[pool] -= held[pool];
@@ -209,12 +212,12 @@ class AdmissionState {
     live.account = &of_class;
     live.arrival = ++arrivals_;
     live.arrived = now;
-    live.plain = one_paged_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
+    live.plain = plain_pool_ && request.branches == 1 && !request.arrives && request.request_class.index >= free_classes_;
     if constexpr (SharesFairly<decltype(policy.order)>) {
       lift(request.tenant);
       ++live_of_tenant_[request.tenant];
     }
-    queue(slot, LiveState::waiting);
+    queue(live, slot, LiveState::waiting, request.prompt);
     return {slot, live.generation};
   }
 
@@ -228,10 +231,10 @@ class AdmissionState {
   }
 
   void refuse(std::uint32_t slot, Reason reason) {
-    ClassAccount& of = *table[slot].account;
-    dequeue(slot, table[slot].cached());
-    ++of.rejected[static_cast<std::size_t>(reason)];
-    forget(slot);
+    Live& live = table[slot];
+    dequeue(live, live.cached());
+    ++live.account->rejected[static_cast<std::size_t>(reason)];
+    forget(live, slot);
   }
 
   /// A plan looked at it, and started `times` others all the same.
@@ -267,7 +270,7 @@ class AdmissionState {
   // ---- starting and growing ----
 
   /// False when the source gives less than it said it had; the request stays queued.
-  bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
+  [[gnu::always_inline]] bool start(std::uint32_t slot, Work const& as, bool step_by_step) {
     Live& live = table[slot];
     return live.plain && !step_by_step ? start_plain(live, slot, as) : start_any(live, slot, as, step_by_step);
   }
@@ -276,7 +279,7 @@ class AdmissionState {
     if (!take(live, as.blocks)) return false;
     bool const again = live.state == LiveState::preempted;
     Tokens const length = live.length(), cached = live.cached();
-    dequeue(slot, cached);
+    dequeue(live, cached);
     running.push_back(table, slot);
     live.state = live.arrives() ? LiveState::arriving : LiveState::running;
     live.admission = ++admissions_;
@@ -320,10 +323,10 @@ class AdmissionState {
   }
 
   /// The same of a plain one: of all that a start moves, what is not nothing.
-  [[gnu::noinline]] bool start_plain(Live& live, std::uint32_t slot, Work const& as) {
+  [[gnu::always_inline]] bool start_plain(Live& live, std::uint32_t slot, Work const& as) {
     if (!ledger.take(as.blocks[0], live.request.request_class, 0)) return false;
     Tokens const prompt = live.request.prompt;
-    dequeue(slot, prompt);
+    leave_lane(live, prompt);
     running.push_back(table, slot);
     ++sequences;
     live.state = LiveState::running;
@@ -335,7 +338,7 @@ class AdmissionState {
     live.held[0] = as.blocks[0];
     live.room = as.reach.room;
     live.tokens_held = as.reach.tokens_held;
-    live.ends = live.left = min(Tokens{live.room.count - live.request.ahead().count - prompt.count}, live.request.max_new);
+    live.ends = live.left = min(Tokens{live.room.count - live.ahead.count - prompt.count}, live.request.max_new);
     if (live.left == Tokens{} && live.request.max_new != Tokens{}) count_next(live);
     ClassAccount& of = *live.account;
     ++of.admitted;
@@ -438,7 +441,7 @@ class AdmissionState {
   void measure(std::uint32_t slot) { measure(table[slot]); }
   [[gnu::always_inline]] void measure(Live& live) {
     Tokens const grown = live.grown();
-    live.ends = live.freely ? min(Tokens{live.room.count - live.request.ahead().count - live.request.prompt.count}, live.request.max_new) : grown;
+    live.ends = live.freely ? min(Tokens{live.room.count - live.ahead.count - live.request.prompt.count}, live.request.max_new) : grown;
     live.left = {live.ends.count - grown.count};
     if (live.left == Tokens{} && live.state == LiveState::running && at_end(live, live.length(), live.room))
       count_next(live);
@@ -461,7 +464,7 @@ class AdmissionState {
     ledger.each_pool([&](std::uint32_t pool) { next_step[pool] -= live.next[pool]; });
   }
   [[gnu::noinline]] void see_and_count_next(Live& live) {
-    see_next(live, live.room - live.request.ahead() + Tokens{1});
+    see_next(live, live.room - live.ahead + Tokens{1});
     for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool) next_step[pool] += live.next[pool];
   }
   /// What `length` tokens take beyond what it holds.
@@ -496,7 +499,7 @@ class AdmissionState {
     ClassAccount& of = *live.account;
     ++of.preempted;
     live.found = false;
-    queue(slot, LiveState::preempted);
+    queue(live, slot, LiveState::preempted, live.cached());
     if (how.keep == Keep::on_host) of.moved_blocks += filled(live, held[0]);
     if (how.keep == Keep::as_cache && !ledger.retires() && !shares) {
       live.kept = held;
@@ -518,11 +521,20 @@ class AdmissionState {
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
     if (live.in_flight()) {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
-      live.by_block ? stop_plain(live, slot) : stop(slot);
+      stop(slot);
     } else {
-      dequeue(slot, live.cached());
+      dequeue(live, live.cached());
     }
-    forget(slot);
+    forget(live, slot);
+  }
+
+  /// The same of one that grows by blocks of pool 0, and is complete.
+  void complete_plain(Live& live, std::uint32_t slot) {
+    ++live.account->completed;
+    if constexpr (learns_outputs<Policy>) outputs_[live.request.request_class.index].observe(live.grown());
+    if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
+    stop_plain(live, slot);
+    forget(live, slot);
   }
 
   void retire(std::uint64_t step) {
@@ -533,10 +545,10 @@ class AdmissionState {
   void resize(std::uint32_t pool, Blocks capacity) {
     ledger.resize(pool, capacity);
     fix_headroom(pool);
-    one_paged_pool_ = is_one_paged_pool();
+    plain_pool_ = is_plain_pool();
     for (std::uint32_t slot = 0; slot < table.size(); ++slot) {
-      table[slot].plain &= one_paged_pool_;
-      table[slot].by_block &= one_paged_pool_;
+      table[slot].plain &= plain_pool_;
+      table[slot].by_block &= plain_pool_;
     }
     evict();
     ++version;
@@ -545,7 +557,7 @@ class AdmissionState {
  private:
   /// One pool, of which a token takes a block at most, and no count of all requests' tokens in it can saturate; what is kept in it as cache is
   /// not looked at.
-  bool is_one_paged_pool() const {
+  bool is_plain_pool() const {
     bool const counts = !(paged_by_ * (ledger.capacity(0) + Blocks{1}).count * table.size()).saturated();
     return ledger.pools() == 1 && paged_by_ != Tokens{} && counts && preemption_of(policy).keep != Keep::as_cache && limits.adapters == 0;
   }
@@ -557,7 +569,7 @@ class AdmissionState {
   /// Freely: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.
   void see_how_it_grows(Live& live) {
     live.freely = live.request.request_class.index >= free_classes_ && live.request.branches == 1 && live.state == LiveState::running && !live.step_by_step;
-    live.by_block = live.freely && one_paged_pool_;
+    live.by_block = live.freely && plain_pool_;
   }
 
   [[gnu::noinline]] Blocks grow_by_blocks(Live& live, Tokens step) {
@@ -593,8 +605,7 @@ class AdmissionState {
     return Blocks{1};
   }
 
-  [[gnu::always_inline]] void queue(std::uint32_t slot, LiveState state) {
-    Live& live = table[slot];
+  [[gnu::always_inline]] void queue(Live& live, std::uint32_t slot, LiveState state, Tokens cached) {
     live.state = state;
     live.queued_in_pass = passes_;
     if constexpr (!by_arrival) live.rank = policy.order.rank(waiting_view(live, Tokens::max()));
@@ -604,15 +615,17 @@ class AdmissionState {
       lanes.insert(table, slot);
     ClassAccount& of = *live.account;
     ++of.queued_requests;
-    of.queued_tokens += live.cached();
+    of.queued_tokens += cached;
     if (!live.has_waited) ++fresh_[live.request.request_class.index];
     ++version;
   }
 
-  [[gnu::always_inline]] void dequeue(std::uint32_t slot, Tokens cached) {
-    Live& live = table[slot];
-    lanes.remove(table, slot);
+  void dequeue(Live& live, Tokens cached) {
     if (live.keeps) drop_kept(live);
+    leave_lane(live, cached);
+  }
+  [[gnu::always_inline]] void leave_lane(Live& live, Tokens cached) {
+    lanes.remove(table, live);
     --live.account->queued_requests;
     live.account->queued_tokens -= cached;
     ++version;
@@ -621,15 +634,15 @@ class AdmissionState {
     if (!live.has_waited) --fresh_[live.request.request_class.index];
   }
 
-  void forget(std::uint32_t slot) {
-    if constexpr (SharesFairly<decltype(policy.order)>) --live_of_tenant_[table[slot].request.tenant];
-    table.release(slot);
+  void forget(Live& live, std::uint32_t slot) {
+    if constexpr (SharesFairly<decltype(policy.order)>) --live_of_tenant_[live.request.tenant];
+    table.release(live, slot);
   }
 
   [[gnu::always_inline]] void stop(std::uint32_t slot) {
     Live& live = table[slot];
     ledger.give(live.held, live.request.request_class, now);
-    running.remove(table, slot);
+    running.remove(table, live);
     if constexpr (looks_ahead<Policy>) peak.remove(slot);
     sequences -= live.request.branches;
     if (limits.adapters != 0) stop_using(live.request.adapter);
@@ -649,7 +662,7 @@ class AdmissionState {
   /// The same of one that grows by blocks of pool 0.
   void stop_plain(Live& live, std::uint32_t slot) {
     ledger.give(live.held, live.request.request_class, now);
-    running.remove(table, slot);
+    running.remove(table, live);
     --sequences;
     if constexpr (looks_ahead<Policy>) peak.remove(slot);
     ClassAccount& of = *live.account;
@@ -765,7 +778,7 @@ class AdmissionState {
   }
 
   Tokens paged_by_;
-  bool one_paged_pool_{};
+  bool plain_pool_{};
   std::size_t free_classes_{};  // of this class and those after it growth may be free: they have no ceiling, nor steps a budget
   std::uint32_t classes_;
   std::vector<std::uint64_t> fresh_;  // queued requests of each class that no pass has passed over yet
