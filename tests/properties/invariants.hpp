@@ -1,5 +1,5 @@
 // The invariants of admission, each by its number and sentence (facts: admission.md E.3), as far as they can be stated on a controller by
-// itself. I10 is checked where plans are made (world.hpp), I22 where two controllers are, and I20 once more for every small number
+// itself. I10 is checked where plans are made (world.hpp), I22 where two controllers are, and I15 and I20 once more for every small number
 // (agreement_test.cpp). I4, I13's blocks and I19 belong to who shares blocks; I23 and I24 are differential and simulated.
 #pragma once
 
