@@ -59,7 +59,8 @@ void step_by_leases(Caller<Policy>& caller, Seen& seen) {
   caller.look(seen);
   for (auto const id : std::vector(seen.running))
     if (caller.gate.why(caller.ticket(id)).reason == Reason::running) caller.lease(id).grow(1_tokens);
-  while (caller.perform({.call = Call::admit_next}) != 0) {}
+  while (caller.perform({.call = Call::admit_next}) != 0) {
+  }
 }
 
 template <class Policy>
@@ -87,8 +88,10 @@ bool is_common(Operation const& of) {
     case Call::retire:
     case Call::resize:
     case Call::drain:
-    case Call::reopen: return true;
-    default: return false;
+    case Call::reopen:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -159,4 +162,27 @@ TEST_CASE("i20_lookahead_is_held: for every block, prompt, growth and look-ahead
           }
         }
   REQUIRE(cases > 2'000);
+}
+
+TEST_CASE("i15_enough_or_none: whoever of three grows by however much, others give way only where it then has all that it asked for") {
+  std::size_t with_others_room = 0, alone = 0;
+  for (std::uint64_t shape = 0; shape < 3 * 4 * 4 * 4; ++shape)
+    for (std::uint64_t more = 1; more <= 8; ++more) {
+      AdmissionController<> gate{{.capacity = 16_blocks, .footprint = paged(1_tokens), .max_live = 3}};
+      for (std::uint64_t const prompt : {1 + shape / 3 % 4, 1 + shape / 12 % 4, 1 + shape / 48}) gate.submit({.prompt = {prompt}, .max_new = 12_tokens});
+      std::vector<AdmissionController<>::Lease> leases;
+      while (auto lease = gate.admit_next()) leases.push_back(std::move(lease));
+      REQUIRE(leases.size() == 3);
+      for (auto& lease : leases) lease.grow(1_tokens);
+      auto& asker = leases[shape % 3];
+      Tokens const before = asker.tokens();
+      asker.grow({more});
+      std::uint32_t const gave_way = 3 - gate.running();
+      CAPTURE(shape, more);
+      REQUIRE((asker.ended() ? gave_way == 1 : asker.tokens() == before + Tokens{more}));
+      with_others_room += !asker.ended() && gave_way > 0;
+      alone += asker.ended();
+    }
+  REQUIRE(with_others_room > 100);
+  REQUIRE(alone > 100);
 }

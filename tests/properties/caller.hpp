@@ -10,6 +10,19 @@
 
 namespace properties {
 
+/// Numbers, each with an end: equal keys were made of equal numbers.
+class Key {
+ public:
+  void add(Count value) {
+    for (; value > 127; value >>= 7) bytes_ += char(128 | (value & 127));
+    bytes_ += char(value);
+  }
+  std::string const& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_{};
+};
+
 class Hash {
  public:
   void add(Count value) { hash_ = (hash_ ^ value) * 0x0000'0100'0000'01b3; }
@@ -66,7 +79,7 @@ struct Seen {
   };
   std::vector<PoolView> pools{};
   std::vector<ClassAccount> accounts{};
-  std::vector<One> requests{};  // that are not done
+  std::vector<One> requests{};              // that are not done
   std::vector<Count> waiting{}, running{};  // in order
   std::vector<Count> numbers{};
 
@@ -76,19 +89,21 @@ struct Seen {
     return nullptr;
   }
 
-  /// Without the counters, which only add up.
-  void add_state(Hash& hash) const {
+  /// Without the counters, which only add up. Into a Hash or a Key.
+  template <class Into>
+  void add_state(Into& into) const {
     for (auto const& pool : pools)
-      for (Blocks const blocks : {pool.capacity, pool.headroom, pool.held, pool.overcommitted, pool.supply.clean, pool.supply.cached_idle, pool.supply.in_flight})
-        hash.add(blocks.count);
+      for (Blocks const blocks :
+           {pool.capacity, pool.headroom, pool.held, pool.overcommitted, pool.supply.clean, pool.supply.cached_idle, pool.supply.in_flight})
+        into.add(blocks.count);
+    into.add(requests.size());
     for (auto const& one : requests) {
-      hash.add(one.id << 32 | Count{one.why.pool} << 16 | static_cast<Count>(one.why.reason));
-      hash.add(one.tokens.count);
-      for (Blocks const blocks : {one.why.needed, one.why.free, one.why.headroom, one.why.limit}) hash.add(blocks.count);
+      for (Count const number : {one.id, Count{one.why.pool}, Count(one.why.reason), one.tokens.count}) into.add(number);
+      for (Blocks const blocks : {one.why.needed, one.why.free, one.why.headroom, one.why.limit}) into.add(blocks.count);
     }
     for (auto const* list : {&waiting, &running, &numbers}) {
-      hash.add(list->size());
-      for (Count const number : *list) hash.add(number);
+      into.add(list->size());
+      for (Count const number : *list) into.add(number);
     }
   }
   Count hash() const {
@@ -125,30 +140,54 @@ class Caller {
   /// Does it, and says what the controller answers: a reason, an id, a number, or whether it was done.
   Count perform(Operation const& of) {
     switch (of.call) {
-      case Call::submit: return Count(submit(of.id, of.request));
-      case Call::begin_step: return gate.begin_step(of.amount), 0;
-      case Call::admit_next: return admit(gate.admit_next());
-      case Call::grow: return Count(lease(of.id).grow(Tokens{of.amount}).reason);
-      case Call::finish: return gate.finish(ticket(of.id));
-      case Call::cancel: return gate.cancel(ticket(of.id));
-      case Call::cancel_group: return gate.cancel_group(of.amount);
-      case Call::drop: return lease(of.id) = {}, 0;
-      case Call::move: return move(of.id), 0;
-      case Call::lease: return admit(gate.lease(ticket(of.id)));
-      case Call::plan: return gate.plan(kept_budget = of.budget, kept_plan), 0;
-      case Call::commit: return gate.plan(of.budget, plan), gate.commit(plan);
-      case Call::commit_old: return gate.commit(plan = kept_plan);
-      case Call::generated: return gate.generated(ticket(of.id), {of.amount});
-      case Call::found: return gate.found(ticket(of.id), hits(of.amount));
-      case Call::arrived: return gate.arrived(ticket(of.id));
-      case Call::hold: return gate.hold(ticket(of.id));
-      case Call::retire: return gate.retire(of.amount), 0;
-      case Call::resize: return gate.resize(Blocks{of.amount}, of.pool).empty();
-      case Call::drain: return gate.drain(), 0;
-      case Call::reopen: return gate.reopen(), 0;
-      case Call::pin: return pin(of.amount);
-      case Call::idle: return pools[0].idle = std::min(of.amount, pools[0].free()), 0;
-      case Call::more_of: return gate.more_of(of.request);
+      case Call::submit:
+        return Count(submit(of.id, of.request));
+      case Call::begin_step:
+        return gate.begin_step(of.amount), 0;
+      case Call::admit_next:
+        return admit(gate.admit_next());
+      case Call::grow:
+        return Count(lease(of.id).grow(Tokens{of.amount}).reason);
+      case Call::finish:
+        return gate.finish(ticket(of.id));
+      case Call::cancel:
+        return gate.cancel(ticket(of.id));
+      case Call::cancel_group:
+        return gate.cancel_group(of.amount);
+      case Call::drop:
+        return lease(of.id) = {}, 0;
+      case Call::move:
+        return move(of.id), 0;
+      case Call::lease:
+        return admit(gate.lease(ticket(of.id)));
+      case Call::plan:
+        return gate.plan(kept_budget = of.budget, kept_plan), 0;
+      case Call::commit:
+        return gate.plan(of.budget, plan), gate.commit(plan);
+      case Call::commit_old:
+        return gate.commit(plan = kept_plan);
+      case Call::generated:
+        return gate.generated(ticket(of.id), {of.amount});
+      case Call::found:
+        return gate.found(ticket(of.id), hits(of.amount));
+      case Call::arrived:
+        return gate.arrived(ticket(of.id));
+      case Call::hold:
+        return gate.hold(ticket(of.id));
+      case Call::retire:
+        return gate.retire(of.amount), 0;
+      case Call::resize:
+        return gate.resize(Blocks{of.amount}, of.pool).empty();
+      case Call::drain:
+        return gate.drain(), 0;
+      case Call::reopen:
+        return gate.reopen(), 0;
+      case Call::pin:
+        return pin(of.amount);
+      case Call::idle:
+        return pools[0].idle = std::min(of.amount, pools[0].free()), 0;
+      case Call::more_of:
+        return gate.more_of(of.request);
     }
     return 0;
   }

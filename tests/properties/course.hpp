@@ -1,5 +1,5 @@
-// From a seed: the limits, the policy and the operations of a world. All of it is known before anything is done, so that an operation can be
-// left out and the others are what they were.
+// From a seed: the limits, the policy and the operations of a world; by an even seed the policy is the recommended one. All of it is known before anything is
+// done, so that an operation can be left out and the others are what they were.
 #pragma once
 
 #include "operation.hpp"
@@ -37,11 +37,16 @@ struct Course {
 template <class Visit>
 auto with_policy(Course const& course, Visit visit) {
   switch (course.kind) {
-    case Kind::by_priority: return visit(RecommendedIn<order::Priority>{.order = {course.age, course.bypass}, .preemption = course.preemption});
-    case Kind::fair: return visit(RecommendedIn<order::FairShare>{.order = {.bypass = course.bypass}, .preemption = course.preemption});
-    case Kind::plain: return visit(policies::Plain{.order = {.bypass = course.bypass}});
-    case Kind::reserving: return visit(policies::GuaranteedNoEvict{.order = {.bypass = course.bypass}});
-    case Kind::recommended: break;
+    case Kind::by_priority:
+      return visit(RecommendedIn<order::Priority>{.order = {course.age, course.bypass}, .preemption = course.preemption});
+    case Kind::fair:
+      return visit(RecommendedIn<order::FairShare>{.order = {.bypass = course.bypass}, .preemption = course.preemption});
+    case Kind::plain:
+      return visit(policies::Plain{.order = {.bypass = course.bypass}});
+    case Kind::reserving:
+      return visit(policies::GuaranteedNoEvict{.order = {.bypass = course.bypass}});
+    case Kind::recommended:
+      break;
   }
   return visit(policies::Recommended{.order = {.bypass = course.bypass}, .preemption = course.preemption});
 }
@@ -51,7 +56,8 @@ inline std::string text_of(Course const& course) {
   static constexpr char const* kinds[] = {"Recommended", "RecommendedIn<order::Priority>", "RecommendedIn<order::FairShare>", "Plain", "GuaranteedNoEvict"};
   static constexpr char const* keeps[] = {"nothing", "as_cache", "on_host"};
   Preemption const& how = course.preemption;
-  std::string text = fmt::format("{}: age {}, passes {}, steps {}, scan {}", kinds[std::size_t(course.kind)], course.age, course.bypass.passes, course.bypass.steps, course.bypass.scan);
+  std::string text = fmt::format("{}: age {}, passes {}, steps {}, scan {}", kinds[std::size_t(course.kind)], course.age, course.bypass.passes,
+                                 course.bypass.steps, course.bypass.scan);
   text += fmt::format(", keep {}, regain {}{}{}{}", keeps[std::size_t(how.keep)], how.regain.count, how.enough_or_none ? "" : ", not enough_or_none",
                       how.front ? "" : ", not front", how.others_go_on ? "" : ", others stop");
   return text + "\nAdmissionLimits" + text_of(course.limits);
@@ -64,7 +70,7 @@ class CourseOf {
     blocks_ = 3 + upto(15);
     do limits();
     while (!check(course_.limits).empty());
-    policy();
+    policy(seed % 2 == 0);
     small_ = once_in(2);
     style_ = one_of<Style>({Style::leases, Style::plans, Style::plans, Style::both});
     while (course_.operations.size() < length) operation();
@@ -124,8 +130,8 @@ class CourseOf {
     return of;
   }
 
-  void policy() {
-    course_.kind = one_of({Kind::recommended, Kind::recommended, Kind::recommended, Kind::by_priority, Kind::fair, Kind::plain, Kind::reserving});
+  void policy(bool recommended) {
+    course_.kind = recommended ? Kind::recommended : one_of({Kind::by_priority, Kind::fair, Kind::plain, Kind::reserving});
     if (once_in(2)) course_.bypass = {.passes = one_of<std::uint32_t>({0, 1, 1, 2, 0xffff'ffff}), .scan = one_of<std::uint32_t>({16, 16, 1, 2, 3})};
     if (once_in(4)) course_.bypass.steps = upto(6);
     course_.age = upto(2);
@@ -143,24 +149,37 @@ class CourseOf {
     switch (upto(19)) {
       case 0:
       case 1:
-      case 2: return submit();
+      case 2:
+        return submit();
       case 3:
-      case 4: return begin_step();
-      case 5: return leases ? add({.call = Call::admit_next}) : commit();
+      case 4:
+        return begin_step();
+      case 5:
+        return leases ? add({.call = Call::admit_next}) : commit();
       case 6:
-      case 7: return plans ? commit() : add({.call = Call::admit_next});
+      case 7:
+        return plans ? commit() : add({.call = Call::admit_next});
       case 8:
       case 9:
       case 10:
-      case 11: return leases ? add({.call = Call::grow, .id = anybody(), .amount = once_in(4) ? upto(6) : 1}) : commit();
-      case 12: return add({.call = one_of({Call::finish, Call::finish, Call::cancel}), .id = anybody()});
-      case 13: return leases ? add({.call = one_of({Call::drop, Call::drop, Call::move}), .id = anybody()}) : add({.call = Call::finish, .id = anybody()});
-      case 14: return plans ? of_plans() : begin_step();
-      case 15: return of_hits();
-      case 16: return add({.call = one_of({Call::arrived, Call::arrived, Call::hold}), .id = anybody()});
-      case 17: return course_.limits.retires ? retire() : submit();
-      case 18: return seldom();
-      default: return add({.call = Call::more_of, .request = request()});
+      case 11:
+        return leases ? add({.call = Call::grow, .id = anybody(), .amount = once_in(4) ? upto(6) : 1}) : commit();
+      case 12:
+        return add({.call = one_of({Call::finish, Call::finish, Call::cancel}), .id = anybody()});
+      case 13:
+        return leases ? add({.call = one_of({Call::drop, Call::drop, Call::move}), .id = anybody()}) : add({.call = Call::finish, .id = anybody()});
+      case 14:
+        return plans ? of_plans() : begin_step();
+      case 15:
+        return of_hits();
+      case 16:
+        return add({.call = one_of({Call::arrived, Call::arrived, Call::hold}), .id = anybody()});
+      case 17:
+        return course_.limits.retires ? retire() : submit();
+      case 18:
+        return seldom();
+      default:
+        return add({.call = Call::more_of, .request = request()});
     }
   }
   void add(Operation const& of) { course_.operations.push_back(of); }

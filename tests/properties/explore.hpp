@@ -1,8 +1,8 @@
 // All that can happen in a small world: every operation in every state, up to a depth, but not again from a state that was seen before.
 //
 // A controller is not copied: its state is reached again by the operations that led to it, and the model, which is, goes on from there. Two
-// states are the same when all that is seen of the controller and all that the model remembers is the same, but for the counters, which only
-// add up and are compared wherever they change.
+// states are the same when the same requests were submitted and all that is seen of the controller, all that the model remembers and who was
+// overtaken how often are the same, number by number; but for the counters, which only add up and are compared wherever they change.
 #pragma once
 
 #include "course.hpp"
@@ -16,10 +16,11 @@ namespace properties {
 struct SmallWorld {
   char const* name{};
   AdmissionLimits limits{};
-  policies::Recommended policy{};
-  std::vector<Request> requests{};  // submitted in any order, or all of them at the start
-  std::vector<Operation> others{};  // beside those of every world
+  policies::Recommended policy{.headroom = {}};  // of four blocks, its share would be one
+  std::vector<Request> requests{};               // submitted in any order, or all of them at the start
+  std::vector<Operation> others{};               // beside those of every world
   bool all_submitted{};
+  std::size_t states{};  // that there are
 };
 
 struct Explored {
@@ -34,23 +35,26 @@ class Explorer {
     for (auto const& request : of.requests) moves_.push_back({.call = Call::submit, .id = request.tag, .request = request});
     for (Call const call : {Call::begin_step, Call::admit_next, Call::commit}) moves_.push_back({.call = call});
     for (auto const& request : of.requests)
-      for (Call const call : {Call::grow, Call::finish, Call::cancel, Call::lease, Call::hold, Call::arrived, Call::generated})
-        moves_.push_back({.call = call, .id = request.tag, .amount = 1});
+      for (Call const call :
+           {Call::grow, Call::finish, Call::cancel, Call::drop, Call::move, Call::lease, Call::hold, Call::arrived, Call::generated, Call::more_of})
+        moves_.push_back({.call = call, .id = request.tag, .amount = 1, .request = request});
     for (auto const& other : of.others) moves_.push_back(other);
   }
 
   Explored to_depth(std::size_t depth) {
     Small start{of_.limits, of_.policy};
-    std::vector<State> frontier{{}};
+    State first{};
     for (std::uint8_t move = 0; of_.all_submitted && move < of_.requests.size(); ++move) {
       start.perform(moves_[move]);
-      frontier[0].path.push_back(move);
+      first.path.push_back(move);
     }
-    frontier[0].model = start.model, frontier[0].seen = start.seen;
+    is_new(first.path, start);
+    first.from = start.knowledge();
+    std::vector<State> frontier{first};
     for (; depth > 0; --depth) {
       std::vector<State> next;
       for (auto const& state : frontier)
-        if (explored_.failure.empty()) go_on_from(state, next);
+        if (explored_.failure.empty()) go_on_from(state, depth > 1 ? &next : nullptr);
       frontier = std::move(next);
     }
     return explored_;
@@ -58,20 +62,23 @@ class Explorer {
 
  private:
   using Small = World<policies::Recommended>;
+  using Path = std::vector<std::uint8_t>;  // of moves
   struct State {
-    std::vector<std::uint8_t> path{};  // of moves
-    naive::Model model{{}, {}};
-    Seen seen{};
+    Path path{};
+    Small::Knowledge from{};
   };
 
-  void go_on_from(State const& state, std::vector<State>& next) {
+  /// To `next`, where somebody goes on from there.
+  void go_on_from(State const& state, std::vector<State>* next) {
     std::optional<Small> world;
     for (std::uint8_t move = 0; move < moves_.size() && explored_.failure.empty(); ++move) {
       if (!world) reach(state, world);
-      if (!is_possible(moves_[move], state, *world)) continue;
-      bool const is_new = is_new_state_after(move, state, *world);
-      if (is_new) next.push_back({state.path, world->model, world->seen});
-      if (is_new) next.back().path.push_back(move);
+      if (!is_possible(move, state.path, *world)) continue;
+      ++explored_.transitions;
+      Path path = state.path;
+      path.push_back(move);
+      do_and_check(path, *world);
+      if (is_new(path, *world) && next) next->push_back({path, world->knowledge()});
       world.reset();
     }
   }
@@ -83,23 +90,27 @@ class Explorer {
       now += moves_[move].call == Call::begin_step;
       world->Caller<policies::Recommended>::perform(at(now, moves_[move]));
     }
-    world->resume(state.model, state.seen);
+    world->resume(state.from);
   }
 
-  bool is_new_state_after(std::uint8_t move, State const& state, Small& world) {
-    ++explored_.transitions;
+  void do_and_check(Path const& path, Small& world) {
+    Operation const& move = moves_[path.back()];
     try {
-      world.perform(at(state.model.now + (moves_[move].call == Call::begin_step), moves_[move]));
+      world.perform(at(world.model.now + (move.call == Call::begin_step), move));
       invariants_hold(world);
     } catch (Broken const& broken) {
       explored_.failure = fmt::format("{} ({})\n", broken.sentence, broken.numbers);
-      for (auto const before : state.path) explored_.failure += text_of(moves_[before]) + '\n';
-      explored_.failure += text_of(moves_[move]);
+      for (auto const done : path) explored_.failure += text_of(moves_[done]) + '\n';
     }
-    Hash hash;
-    world.seen.add_state(hash);
-    world.model.add_state(hash);
-    bool const is_new = seen_.insert(hash.value()).second;
+  }
+
+  bool is_new(Path const& path, Small const& world) {
+    Key key;
+    for (std::uint8_t submit = 0; submit < of_.requests.size(); ++submit) key.add(contains(path, submit));
+    world.seen.add_state(key);
+    world.model.add_state(key);
+    for (Count const times : world.overtaken) key.add(times);
+    bool const is_new = seen_.insert(key.bytes()).second;
     explored_.states += is_new;
     return is_new;
   }
@@ -110,28 +121,43 @@ class Explorer {
     return move;
   }
 
-  /// Whether it could change anything.
-  bool is_possible(Operation const& move, State const& state, Small& world) const {
-    auto const* const item = state.model.find(move.id);
+  static bool contains(Path const& path, std::uint8_t move) { return std::find(path.begin(), path.end(), move) != path.end(); }
+
+  /// Whether it could change anything, or says something new.
+  bool is_possible(std::uint8_t of, Path const& path, Small& world) const {
+    Operation const& move = moves_[of];
+    auto const& model = world.model;
+    auto const* const item = model.find(move.id);
     switch (move.call) {
-      case Call::submit: return std::none_of(state.path.begin(), state.path.end(), [&](auto before) { return moves_[before].id == move.id; });
+      case Call::submit:
+        return !contains(path, of);
       case Call::drop:
-      case Call::grow: return bool(world.lease(move.id));
+      case Call::move:
+      case Call::grow:
+        return bool(world.lease(move.id));
       case Call::finish:
-      case Call::cancel: return item != nullptr;
-      case Call::lease: return item && item->in_flight() && !world.lease(move.id);
-      case Call::hold: return item && item->state == LiveState::running;
-      case Call::arrived: return item && item->state == LiveState::arriving;
-      case Call::generated: return item && item->step_by_step && item->pending < item->longest() - item->length();
-      case Call::found: return item && item->queued();
-      case Call::pin: return std::none_of(state.model.items.begin(), state.model.items.end(), [](auto const& one) { return one.told || one.shared > 0; });
-      default: return true;
+      case Call::cancel:
+        return item != nullptr;
+      case Call::lease:
+        return item && item->in_flight() && !world.lease(move.id);
+      case Call::hold:
+        return item && item->state == LiveState::running;
+      case Call::arrived:
+        return item && item->state == LiveState::arriving;
+      case Call::generated:
+        return item && item->step_by_step && item->pending < item->longest() - item->length();
+      case Call::found:
+        return item && item->queued();
+      case Call::pin:
+        return std::none_of(model.items.begin(), model.items.end(), [](auto const& one) { return one.told || one.shared > 0; });
+      default:
+        return true;
     }
   }
 
   SmallWorld const& of_;
   std::vector<Operation> moves_{};
-  std::unordered_set<Count> seen_{};
+  std::unordered_set<std::string> seen_{};
   Explored explored_{};
 };
 

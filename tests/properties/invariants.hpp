@@ -1,6 +1,6 @@
 // The invariants of admission, each by its number and sentence (facts: admission.md E.3), as far as they can be stated on a controller by
-// itself. I4, I13's blocks and I19 belong to who shares blocks, I10 is checked where plans are made (world.hpp), I22 where two controllers
-// are (agreement_test.cpp), I23 and I24 are differential and simulated.
+// itself. I10 is checked where plans are made (world.hpp), I22 where two controllers are, and I15 and I20 once more for every small number
+// (agreement_test.cpp). I4, I13's blocks and I19 belong to who shares blocks; I23 and I24 are differential and simulated.
 #pragma once
 
 #include "world.hpp"
@@ -64,10 +64,16 @@ void i5_shared_blocks_are_not_free(World<Policy> const& world) {
   if (pool.overcommitted == Blocks{}) same(pool.supply.reserved.count, world.pools[0].pinned, "i5_shared_blocks_are_not_free: and is not part of supply");
 }
 
+/// What a plan or admit_next admits and what a commit grows, the source has. A lease's growth tries before it decides: it is refused at most
+/// once, and only where somebody then gives way or it waits for what retires.
 template <class Policy>
 void i6_what_is_admitted_is_taken(World<Policy> const& world) {
-  for (auto const& pool : world.pools) same(pool.refused, 0, "i6_what_is_admitted_is_taken: the source had all that it was asked for");
-  for (Count const id : world.effects.started) {
+  auto const& effects = world.effects;
+  if (effects.refused > 0) {
+    must(effects.of.call == Call::grow && effects.refused == 1, "i6_what_is_admitted_is_taken: the source has all that it is asked for");
+    must(effects.growth == Reason::retiring || !effects.preempted.empty(), "i6_what_is_admitted_is_taken: growth that is refused waits, or somebody gives way");
+  }
+  for (Count const id : effects.started) {
     auto const* const one = world.seen.find(id);
     must(one && one->in_flight(), "i6_what_is_admitted_is_taken: whoever starts is in flight");
   }
@@ -98,13 +104,12 @@ void i8_something_starts_when_nothing_runs(World<Policy> const& world) {
 
 template <class Policy>
 void i9_nobody_waits_who_can_never_fit(World<Policy> const& world) {
-  for (auto const& item : world.model.items) {
-    if (item.in_flight()) continue;
-    naive::Item const whole{.request = item.request};
+  world.gate.each_waiting([&](Ticket, Request const& request) {
+    naive::Item const whole{.request = request};
     for (std::uint32_t pool = 0; pool < world.gate.pools(); ++pool)
       must(world.model.blocks(pool, whole, whole.longest()) <= world.seen.pools[pool].capacity.count,
            "i9_nobody_waits_who_can_never_fit: prompt + max_new is at most the capacity");
-  }
+  });
 }
 
 /// All of it, and once: a second time there is nobody, and nothing changes.
@@ -112,10 +117,10 @@ template <class Policy>
 void i11_who_leaves_gives_all_back_once(World<Policy>& world) {
   Operation const& of = world.effects.of;
   if (of.call != Call::finish && of.call != Call::cancel && of.call != Call::drop) return;
-  auto const* const was = world.before.find(of.id);
-  if (!was || world.seen.find(of.id)) return;
-  Blocks const held = was->in_flight() ? was->why.needed : Blocks{};
-  same(world.seen.pools[0].held.count, (world.before.pools[0].held - held).count, "i11_who_leaves_gives_all_back_once: what it held is not held");
+  if (!world.before.find(of.id) || world.seen.find(of.id)) return;
+  for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
+    same(world.seen.pools[i].held.count, world.before.pools[i].held.count - world.effects.held[i],
+         "i11_who_leaves_gives_all_back_once: what it held is not held");
   must(!world.gate.cancel(world.ticket(of.id)) && !world.gate.finish(world.ticket(of.id)), "i11_who_leaves_gives_all_back_once: it is gone");
 }
 
@@ -141,10 +146,22 @@ void i13_only_what_was_computed_is_found(World<Policy> const& world) {
 
 template <class Policy>
 void i14_failed_admission_takes_nothing(World<Policy> const& world) {
-  bool const failed = world.effects.rejected || (world.effects.of.call == Call::admit_next && world.effects.started.empty());
+  Call const call = world.effects.of.call;
+  bool const nothing_planned = world.plan.preempt.empty() && world.plan.grow.empty() && world.plan.admit.empty();
+  bool const failed = world.effects.rejected || (call == Call::admit_next && world.effects.started.empty()) || (call == Call::commit && nothing_planned);
   if (!failed) return;
   for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
     must(world.seen.pools[i].supply == world.before.pools[i].supply, "i14_failed_admission_takes_nothing: nothing is evicted for it");
+}
+
+/// Nor does growth that waits, or whose asker gives way alone.
+template <class Policy>
+void i14_failed_growth_evicts_nothing(World<Policy> const& world) {
+  auto const& effects = world.effects;
+  bool const failed = effects.growth == Reason::retiring || effects.preempted == std::vector{effects.of.id};
+  if (effects.of.call != Call::grow || !failed) return;
+  for (std::size_t i = 0; i < world.seen.pools.size(); ++i)
+    must(world.seen.pools[i].supply.cached_idle >= world.before.pools[i].supply.cached_idle, "i14_failed_growth_evicts_nothing");
 }
 
 /// Somebody gives way for another only where the other then has what it asked for, or waits for what retires.
@@ -156,6 +173,18 @@ void i15_enough_or_none(World<Policy> const& world) {
   auto const* const asker = world.seen.find(world.effects.of.id);
   if (others) must(asker && asker->in_flight(), "i15_enough_or_none: who others give way for does not give way");
   for (Count const id : world.effects.preempted) must(!others || id != world.effects.of.id, "i15_enough_or_none: the asker gives way alone");
+}
+
+/// In a plan: some request of the class that another gives way for grows, waits for what retires, or gives way itself later.
+template <class Policy>
+void i15_the_beneficiary_is_served(World<Policy> const& world) {
+  if (!world.model.rules.preemption.enough_or_none || world.effects.of.call != Call::commit) return;
+  auto const& preempt = world.plan.preempt;
+  for (auto victim = preempt.begin(); victim != preempt.end(); ++victim) {
+    auto const is_of_class = [&](Planned const& one) { return one.request_class == victim->beneficiary; };
+    must(std::any_of(victim, preempt.end(), is_of_class) || std::any_of(world.plan.grow.begin(), world.plan.grow.end(), is_of_class),
+         "i15_the_beneficiary_is_served");
+  }
 }
 
 /// Since it started it has generated something, unless it asked for the room itself.
@@ -175,7 +204,8 @@ void i15_every_victim_waits_once(World<Policy>& world) {
   std::sort(waiting.begin(), waiting.end());
   must(std::adjacent_find(waiting.begin(), waiting.end()) == waiting.end(), "i15_every_victim_waits_once: nobody is queued twice");
   for (Count const id : world.effects.preempted)
-    must(!world.lease(id) && (!world.seen.find(id) || std::binary_search(waiting.begin(), waiting.end(), id)), "i15_every_victim_waits_once: it is queued again");
+    must(!world.lease(id) && (!world.seen.find(id) || std::binary_search(waiting.begin(), waiting.end(), id)),
+         "i15_every_victim_waits_once: it is queued again");
 }
 
 /// Why it waited when the first that started was chosen.
@@ -216,12 +246,19 @@ void i16_bypass_is_bounded(World<Policy>& world) {
   }
 }
 
-/// Unless it is alone, whoever starts leaves the headroom free.
+/// Unless it is alone, whoever starts leaves the headroom free, and what the next token of those that ran takes.
 template <class Policy>
 void i17_headroom_is_left(World<Policy> const& world) {
-  if (world.effects.started.empty() || world.gate.running() < 2) return;
-  for (auto const& pool : world.seen.pools)
-    must(pool.supply.available() >= max(pool.headroom, share_up(world.model.rules.least, pool.capacity)), "i17_headroom_is_left");
+  auto const& started = world.effects.started;
+  if (started.empty() || world.gate.running() < 2) return;
+  for (std::uint32_t i = 0; i < world.gate.pools(); ++i) {
+    PoolView const& pool = world.seen.pools[i];
+    Count next_step = 0;
+    for (auto const& item : world.model.items)
+      if (world.model.rules.keeps_next_step_free && std::count(started.begin(), started.end(), item.id()) == 0) next_step += world.model.next_step(i, item);
+    Blocks const headroom = max(pool.headroom, share_up(world.model.rules.least, pool.capacity));
+    must(pool.supply.available() >= headroom + Blocks{next_step}, "i17_headroom_is_left");
+  }
 }
 
 /// Unless it is alone, whoever starts leaves what other classes that wait are sure of.
@@ -233,9 +270,21 @@ void i18_floors_are_left(World<Policy> const& world) {
   must(world.model.sequences() + world.model.missing_sequences(of) <= world.limits.max_running, "i18_floors_are_left: of what may run");
 }
 
+/// Where all that wait fit together, no floor keeps anybody waiting: protection costs nothing without pressure.
+template <class Policy>
+void i18_floors_cost_nothing_without_pressure(World<Policy> const& world) {
+  Count blocks = world.model.headroom(0), sequences = world.model.sequences();
+  for (auto const& item : world.model.items)
+    if (item.queued()) blocks += world.model.needed(0, item), sequences += item.request.branches;
+  if (blocks > world.model.available(0) || sequences > world.limits.max_running) return;
+  for (auto const& one : world.seen.requests) must(one.why.reason != Reason::class_floor, "i18_floors_cost_nothing_without_pressure");
+}
+
 template <class Policy>
 void i18_ceilings_hold(World<Policy> const& world) {
-  must(world.model.sequences() <= world.limits.max_running, "i18_ceilings_hold: sequences in flight");
+  Count sequences = 0;
+  world.gate.each_running([&](Ticket, Request const& request) { sequences += request.branches; });
+  must(sequences <= world.limits.max_running, "i18_ceilings_hold: sequences in flight");
   for (std::uint32_t i = 0; i < world.gate.classes(); ++i) {
     ClassLimit const limit = world.limits.class_limit(i);
     ClassAccount const& account = world.seen.accounts[i];
@@ -310,12 +359,15 @@ void invariants_hold(World<Policy>& world) {
   i12_nothing_is_free_before_it_retires(world);
   i13_only_what_was_computed_is_found(world);
   i14_failed_admission_takes_nothing(world);
+  i14_failed_growth_evicts_nothing(world);
   i15_enough_or_none(world);
+  i15_the_beneficiary_is_served(world);
   i15_nobody_twice_without_progress(world);
   i15_every_victim_waits_once(world);
   i16_bypass_is_bounded(world);
   i17_headroom_is_left(world);
   i18_floors_are_left(world);
+  i18_floors_cost_nothing_without_pressure(world);
   i18_ceilings_hold(world);
   i18_nobody_passes_one_who_fits(world);
   i20_lookahead_is_held(world);

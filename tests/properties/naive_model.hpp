@@ -36,8 +36,7 @@ template <class Policy>
 Rules rules_of(Policy const& policy) {
   Rules rules{.bypass = policy.order.bypass};
   if constexpr (requires { policy.order.age; }) rules.order = Rules::Order::priority, rules.age = policy.order.age;
-  if constexpr (requires { policy.order.input; })
-    rules.order = Rules::Order::fair_share, rules.input = policy.order.input, rules.output = policy.order.output;
+  if constexpr (requires { policy.order.input; }) rules.order = Rules::Order::fair_share, rules.input = policy.order.input, rules.output = policy.order.output;
   if constexpr (requires { policy.preemption; }) rules.preemption = policy.preemption;
   if constexpr (requires { policy.headroom.least; }) rules.keeps_next_step_free = true, rules.least = policy.headroom.least;
   rules.reserves_all = std::same_as<decltype(policy.need), need::PromptAndNew>;
@@ -87,9 +86,9 @@ struct Answer {
 struct Decision {
   Count id{};
   Reason reason{};
-  Count tokens{};              // that the step computes
-  Count generated{};           // of them
-  std::uint32_t beneficiary{}; // the class it is preempted for
+  Count tokens{};               // that the step computes
+  Count generated{};            // of them
+  std::uint32_t beneficiary{};  // the class it is preempted for
   Count passed_by{};
   Answer start{};
 };
@@ -177,10 +176,13 @@ class Model {
   Count used(std::uint32_t pool) const { return held(pool) + retiring(pool) + (pool == 0 ? pinned : 0); }
   Count available(std::uint32_t pool) const { return less(capacity[pool], used(pool)); }
   Count overcommitted(std::uint32_t pool) const { return less(held(pool) + retiring(pool), capacity[pool]); }
+  Count next_step(std::uint32_t pool, Item const& item) const {
+    bool const goes_on = item.state == LiveState::running && item.length() < item.longest();
+    return goes_on ? blocks(pool, item, item.length() + 1) - held(pool, item) : 0;
+  }
   Count next_step(std::uint32_t pool) const {
     Count sum = 0;
-    for (auto const& item : items)
-      if (item.state == LiveState::running && item.length() < item.longest()) sum += blocks(pool, item, item.length() + 1) - held(pool, item);
+    for (auto const& item : items) sum += next_step(pool, item);
     return sum;
   }
   Count running() const {
@@ -212,20 +214,27 @@ class Model {
   }
   Count served(std::uint32_t tenant) const { return served_[tenant]; }
 
-  /// All that it remembers, but for the counters, with times as of now.
-  template <class Hash>
-  void add_state(Hash& hash) const {
+  /// All that it remembers, but for the counters, with times as of now, and the order of those in flight, which is seen.
+  template <class Into>
+  void add_state(Into& into) const {
+    into.add(items.size());
     for (auto const& item : items) {
-      for (Count const number : {item.id(), Count(item.state), item.grown, item.pending, item.done, item.lost, item.again, item.reserved, item.started_at,
-                                 item.shared, item.passed, item.kept_length, item.hits.active.count, item.hits.idle.count, now - item.arrived})
-        hash.add(number);
-      for (Count const kept : item.kept) hash.add(kept);
-      for (bool const flag : {item.told, item.step_by_step, item.waited, item.front}) hash.add(flag);
+      for (Count const number :
+           {item.id(), Count(item.state), item.grown, item.pending, item.done, item.lost, item.again, item.reserved, item.started_at, item.shared, item.passed,
+            item.kept_length, item.hits.active.count, item.hits.idle.count, item.hits.host.count, now - item.arrived})
+        into.add(number);
+      for (Count const kept : item.kept) into.add(kept);
+      for (bool const flag : {item.told, item.step_by_step, item.waited, item.front}) into.add(flag);
     }
-    for (auto const& given : given_) hash.add(now - given.step), hash.add(given.blocks[0]);
-    for (Count const tenant : served_) hash.add(tenant);
-    for (Count const number : {capacity[0], pinned, step_tokens_}) hash.add(number);
-    for (bool const flag : {yielding, resized, draining, begun_, passed_}) hash.add(flag);
+    into.add(given_.size());
+    for (auto const& given : given_) {
+      into.add(now - given.step);
+      for (Count const blocks : given.blocks) into.add(blocks);
+    }
+    for (Count const tenant : served_) into.add(tenant);
+    for (Count const blocks : capacity) into.add(blocks);
+    into.add(pinned), into.add(step_tokens_);
+    for (bool const flag : {yielding, resized, draining, begun_, passed_}) into.add(flag);
   }
 
   // ---- who comes first ----
@@ -390,6 +399,15 @@ class Model {
 
   // ---- whether one may start ----
 
+  Count headroom(std::uint32_t pool) const {
+    if (running() == 0) return 0;
+    Count const least = (capacity[pool] * rules.least.millionths + one_whole - 1) / one_whole;
+    return std::max(given_headroom(pool, capacity[pool]), least) + (rules.keeps_next_step_free ? next_step(pool) : 0);
+  }
+  /// The length that must have room when it starts, and the blocks that it takes for it.
+  Count reserved(Item const& item) const { return std::min(rules.reserves_all ? item.longest() : item.length() + item.again, item.longest()); }
+  Count needed(std::uint32_t pool, Item const& item) const { return less(blocks(pool, item, reserved(item)), pool == 0 ? usable(item).active.count : 0); }
+
   Budget budget(StepBudget const& step = {}) const {
     return {std::min(step.tokens.count, less(limits.tokens_per_step.count, step_tokens_)), min(step.chunk, limits.chunk).count};
   }
@@ -397,10 +415,9 @@ class Model {
   Answer consider(Item const& item, Budget const& left, bool floors_hold = true) const {
     Answer answer{.found = found(item)};
     answer.tokens = std::min({left.tokens, left.chunk, item.length() - answer.found});
-    answer.reserved = std::min(rules.reserves_all ? item.longest() : item.length() + item.again, item.longest());
+    answer.reserved = reserved(item);
     answer.shared = usable(item).active.count;
-    for (std::uint32_t pool = 0; pool < pools(); ++pool)
-      answer.take[pool] = less(blocks(pool, item, answer.reserved), pool == 0 ? answer.shared : 0);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool) answer.take[pool] = needed(pool, item);
     answer.reason = reason_beside_room(item, answer, floors_hold);
     if (answer.reason == Reason::fits) look_at_room(item, answer, floors_hold);
     return answer;
@@ -548,12 +565,6 @@ class Model {
     Headroom const given = limits.pool(pool).headroom;
     return given.in == Headroom::In::percent ? (blocks * given.count + one_whole - 1) / one_whole : given.count;
   }
-  Count headroom(std::uint32_t pool) const {
-    if (running() == 0) return 0;
-    Count const least = (capacity[pool] * rules.least.millionths + one_whole - 1) / one_whole;
-    return std::max(given_headroom(pool, capacity[pool]), least) + (rules.keeps_next_step_free ? next_step(pool) : 0);
-  }
-
   Reason reason_beside_room(Item const& item, Answer const& as, bool floors_hold) const {
     ClassLimit const limit = limit_of(item);
     ClassAccount const of = account(item.of_class());
@@ -596,17 +607,23 @@ class Model {
  public:
   // ---- floors ----
 
-  /// Blocks of pool 0 that a class which waits may still claim of its floor.
+  /// Blocks of pool 0 that a class may still claim of its floor: no more than those of it that wait need.
   Count missing_blocks_of(std::uint32_t of_class) const {
     ClassLimit const limit = limits.class_limit(of_class);
     Count const block = std::max<Count>(limits.block(0).count, 1);
     Count const floor = std::max((limit.floor.count + block - 1) / block, (capacity[0] * limit.share.millionths + one_whole - 1) / one_whole);
-    ClassAccount const of = account(of_class);
-    return of.queued_requests == 0 || of.active_requests >= limit.running ? 0 : less(floor, held_of(of_class, 0));
+    bool const may_start = account(of_class).active_requests < limit.running;
+    return may_start ? std::min(less(floor, held_of(of_class, 0)), needed_by_waiting(of_class)) : 0;
+  }
+  Count needed_by_waiting(std::uint32_t of_class) const {
+    Count sum = 0;
+    for (auto const& item : items)
+      if (item.queued() && item.of_class() == of_class) sum += needed(0, item);
+    return sum;
   }
   Count missing_sequences_of(std::uint32_t of_class) const {
     ClassAccount const of = account(of_class);
-    return of.queued_requests == 0 ? 0 : less(limits.class_limit(of_class).floor_running, of.active_requests);
+    return std::min(less(limits.class_limit(of_class).floor_running, of.active_requests), of.queued_requests);
   }
   bool below_floor(std::uint32_t of_class) const { return missing_blocks_of(of_class) + missing_sequences_of(of_class) > 0; }
   Count missing_blocks(std::uint32_t but) const {
@@ -756,8 +773,7 @@ class Model {
   void start(Item& item, Answer const& as, bool step_by_step) {
     ClassAccount& counters = counters_[item.of_class()];
     bool const again = item.state == LiveState::preempted;
-    if (again && rules.preemption.keep == Keep::on_host)
-      counters.moved_blocks += Blocks{std::min(as.take[0], blocks(0, item, item.kept_length))};
+    if (again && rules.preemption.keep == Keep::on_host) counters.moved_blocks += Blocks{std::min(as.take[0], blocks(0, item, item.kept_length))};
     item.kept = {};
     item.state = item.request.arrives && !again ? LiveState::arriving : LiveState::running;
     item.admission = ++admissions_;

@@ -79,30 +79,54 @@ inline std::string text_of(Request const& request) {
 /// The operation as the C++ that does it, where `ticket` and `lease` are by id, and `pool` is the source.
 inline std::string text_of(Operation const& of) {
   switch (of.call) {
-    case Call::submit: return fmt::format("ticket[{}] = gate.submit({}).ticket;", of.id, text_of(of.request));
-    case Call::begin_step: return fmt::format("gate.begin_step({});", of.amount);
-    case Call::admit_next: return "admit(gate.admit_next());";
-    case Call::grow: return fmt::format("lease[{}].grow({}_tokens);", of.id, of.amount);
-    case Call::finish: return fmt::format("gate.finish(ticket[{}]);", of.id);
-    case Call::cancel: return fmt::format("gate.cancel(ticket[{}]);", of.id);
-    case Call::cancel_group: return fmt::format("gate.cancel_group({});", of.amount);
-    case Call::drop: return fmt::format("lease[{}] = {{}};", of.id);
-    case Call::move: return fmt::format("auto moved = std::move(lease[{0}]); lease[{0}] = std::move(moved);", of.id);
-    case Call::lease: return fmt::format("lease[{0}] = gate.lease(ticket[{0}]);", of.id);
-    case Call::plan: return fmt::format("auto old = gate.plan({});", text_of(of.budget));
-    case Call::commit: return fmt::format("gate.commit(gate.plan({}));", text_of(of.budget));
-    case Call::commit_old: return "gate.commit(old);";
-    case Call::generated: return fmt::format("gate.generated(ticket[{}], {}_tokens);", of.id, of.amount);
-    case Call::found: return fmt::format("gate.found(ticket[{}], {{pool.pinned, pool.idle, {}_blocks}});", of.id, of.amount);
-    case Call::arrived: return fmt::format("gate.arrived(ticket[{}]);", of.id);
-    case Call::hold: return fmt::format("gate.hold(ticket[{}]);", of.id);
-    case Call::retire: return fmt::format("gate.retire({});", of.amount);
-    case Call::resize: return fmt::format("gate.resize({}_blocks, {});", of.amount, of.pool);
-    case Call::drain: return "gate.drain();";
-    case Call::reopen: return "gate.reopen();";
-    case Call::pin: return fmt::format("pool.pin({}_blocks);", of.amount);
-    case Call::idle: return fmt::format("pool.idle({}_blocks);", of.amount);
-    case Call::more_of: return fmt::format("gate.more_of({});", text_of(of.request));
+    case Call::submit:
+      return fmt::format("ticket[{}] = gate.submit({}).ticket;", of.id, text_of(of.request));
+    case Call::begin_step:
+      return fmt::format("gate.begin_step({});", of.amount);
+    case Call::admit_next:
+      return "admit(gate.admit_next());";
+    case Call::grow:
+      return fmt::format("lease[{}].grow({}_tokens);", of.id, of.amount);
+    case Call::finish:
+      return fmt::format("gate.finish(ticket[{}]);", of.id);
+    case Call::cancel:
+      return fmt::format("gate.cancel(ticket[{}]);", of.id);
+    case Call::cancel_group:
+      return fmt::format("gate.cancel_group({});", of.amount);
+    case Call::drop:
+      return fmt::format("lease[{}] = {{}};", of.id);
+    case Call::move:
+      return fmt::format("auto moved = std::move(lease[{0}]); lease[{0}] = std::move(moved);", of.id);
+    case Call::lease:
+      return fmt::format("lease[{0}] = gate.lease(ticket[{0}]);", of.id);
+    case Call::plan:
+      return fmt::format("auto old = gate.plan({});", text_of(of.budget));
+    case Call::commit:
+      return fmt::format("gate.commit(gate.plan({}));", text_of(of.budget));
+    case Call::commit_old:
+      return "gate.commit(old);";
+    case Call::generated:
+      return fmt::format("gate.generated(ticket[{}], {}_tokens);", of.id, of.amount);
+    case Call::found:
+      return fmt::format("gate.found(ticket[{}], {{pool.pinned, pool.idle, {}_blocks}});", of.id, of.amount);
+    case Call::arrived:
+      return fmt::format("gate.arrived(ticket[{}]);", of.id);
+    case Call::hold:
+      return fmt::format("gate.hold(ticket[{}]);", of.id);
+    case Call::retire:
+      return fmt::format("gate.retire({});", of.amount);
+    case Call::resize:
+      return fmt::format("gate.resize({}_blocks, {});", of.amount, of.pool);
+    case Call::drain:
+      return "gate.drain();";
+    case Call::reopen:
+      return "gate.reopen();";
+    case Call::pin:
+      return fmt::format("pool.pin({}_blocks);", of.amount);
+    case Call::idle:
+      return fmt::format("pool.idle({}_blocks);", of.amount);
+    case Call::more_of:
+      return fmt::format("gate.more_of({});", text_of(of.request));
   }
   return {};
 }
@@ -131,15 +155,15 @@ inline std::string text_of(AdmissionLimits const& limits) {
   for (auto const& pool : limits.more_pools)
     pools += detail::braced(field("capacity", pool.capacity.count, 0, "_blocks") + field("headroom", pool.headroom.count, 0, "_blocks")) + ", ";
   for (auto const& limit : limits.class_limits) classes += text_of(limit) + ", ";
-  std::string fields = field("capacity", limits.capacity.count, 0, "_blocks") + field("headroom", limits.headroom.count, 0, limits.headroom.in == Headroom::In::percent ? " millionths" : "_blocks") +
+  std::string fields = field("capacity", limits.capacity.count, 0, "_blocks") +
+                       field("headroom", limits.headroom.count, 0, limits.headroom.in == Headroom::In::percent ? " millionths" : "_blocks") +
                        fmt::format(".footprint = {{.groups = {}, .in_flight = {}_tokens}}, ", detail::braced(groups), limits.footprint.in_flight.count);
   if (!pools.empty()) fields += ".more_pools = " + detail::braced(pools) + ", ";
   fields += field("classes", limits.classes, 1);
   if (!classes.empty()) fields += ".class_limits = " + detail::braced(classes) + ", ";
   fields += field("tenants", limits.tenants, 1) + field("max_live", limits.max_live, 4'096) + field("max_running", limits.max_running, saturated_count) +
             field("adapters", limits.adapters, 0) + field("max_length", limits.max_length.count, saturated_count, "_tokens") +
-            field("tokens_per_step", limits.tokens_per_step.count, saturated_count, "_tokens") +
-            field("chunk", limits.chunk.count, saturated_count, "_tokens");
+            field("tokens_per_step", limits.tokens_per_step.count, saturated_count, "_tokens") + field("chunk", limits.chunk.count, saturated_count, "_tokens");
   if (limits.whole_prompts) fields += ".whole_prompts = true, ";
   if (limits.retires) fields += ".retires = true, ";
   return detail::braced(fields);

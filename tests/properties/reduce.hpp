@@ -26,7 +26,7 @@ inline std::vector<Operation> operations_of(Run const& run, Course const& course
 struct Result {
   std::string broken{};  // the sentence that does not hold; empty where all do
   std::string numbers{};
-  std::size_t operations{};       // that were done
+  std::size_t operations{};  // that were done
   ReasonsGiven reasons_given{};
 
   bool failed() const { return !broken.empty(); }

@@ -31,7 +31,10 @@ using ReasonsGiven = std::array<Count, reasons>;
 struct Effects {
   Operation of{};
   std::vector<Count> started{};    // in order
-  std::vector<Count> preempted{};  // in flight before it, and queued after it
+  std::vector<Count> preempted{};  // in flight before it, and not after it, although they had not ended
+  naive::PerPool held{};           // before it, by whom it is about
+  Count refused{};                 // takes, by the sources
+  Reason growth{};                 // what a lease that asked to grow was told
   bool asked_to_start{};
   bool rejected{};
 };
@@ -56,28 +59,47 @@ class World : public Caller<Policy> {
   /// Does it, and compares. Operations on who is not there any more are done, too.
   void perform(Operation const& of) {
     std::swap(before, seen);
-    effects.of = of;
-    effects.started.clear(), effects.preempted.clear();
-    effects.asked_to_start = effects.rejected = false;
+    begin(of);
     if (of.call == Call::commit_old)
       commit_old();
     else if (of.call != Call::pin || !is_pinned_for_somebody())
       do_to_both(of);
     look_and_compare();
-    for (auto const& one : seen.requests) ++reasons_given[std::size_t(one.why.reason)];
-    for (auto const& one : seen.requests)
-      if (auto const* was = before.find(one.id); was && was->in_flight() && !one.in_flight()) effects.preempted.push_back(one.id);
-    overtaken.resize(this->submissions());
+    note_effects();
   }
 
+  /// What is known beside the controller.
+  struct Knowledge {
+    naive::Model model{{}, {}};
+    Seen seen{};
+    std::vector<Count> overtaken{};
+  };
+  Knowledge knowledge() const { return {model, seen, overtaken}; }
   /// Goes on from where the controller is, with what was known then.
-  void resume(naive::Model const& knew, Seen const& saw) {
-    model = knew;
-    seen = saw;
-    overtaken.resize(this->submissions());
+  void resume(Knowledge const& knew) {
+    model = knew.model;
+    seen = knew.seen;
+    overtaken = knew.overtaken;
   }
 
  private:
+  void begin(Operation const& of) {
+    effects = {.of = of};
+    for (auto& pool : pools) pool.refused = 0;
+    if (auto const* whom = model.find(of.id))
+      for (std::uint32_t i = 0; i < model.pools(); ++i) effects.held[i] = model.held(i, *whom);
+  }
+  void note_effects() {
+    for (auto const& pool : pools) effects.refused += pool.refused;
+    for (auto const& one : seen.requests) ++reasons_given[std::size_t(one.why.reason)];
+    if (Call const call = effects.of.call; call == Call::grow || call == Call::commit || call == Call::commit_old) note_preempted();
+    overtaken.resize(this->submissions());
+  }
+  void note_preempted() {
+    for (auto const& was : before.requests)
+      if (auto const* now = seen.find(was.id); was.in_flight() && !(now && now->in_flight())) effects.preempted.push_back(was.id);
+  }
+
   void do_to_both(Operation const& of) {
     if (of.call == Call::plan || of.call == Call::commit) plan_twice(of.budget);
     Count const expected = by_model(of), got = Base::perform(of);
@@ -86,6 +108,7 @@ class World : public Caller<Policy> {
     else
       same(got, expected, "the controller answers what the model answers");
     if (of.call == Call::submit) effects.rejected = Reason(got) != Reason::in_queue;
+    if (of.call == Call::grow) effects.growth = Reason(got);
     if (of.call == Call::admit_next) effects.asked_to_start = true;
     if (of.call == Call::admit_next && got != 0) effects.started.push_back(got);
     if (of.call != Call::commit) return;
@@ -99,27 +122,48 @@ class World : public Caller<Policy> {
 
   Count by_model(Operation const& of) {
     switch (of.call) {
-      case Call::submit: return Count(model.submit(of.request));
-      case Call::begin_step: return model.begin_step(of.amount), 0;
-      case Call::admit_next: return model.admit_next();
-      case Call::grow: return Count(lease(of.id) ? model.grow(of.id, of.amount) : Reason::ended);
-      case Call::finish: return model.leave(of.id, &ClassAccount::completed);
-      case Call::cancel: return model.leave(of.id, &ClassAccount::cancelled);
-      case Call::cancel_group: return model.cancel_group(of.amount);
-      case Call::drop: return lease(of.id) && !model.leave(of.id, &ClassAccount::completed);
-      case Call::lease: return lease(of.id) || !model.find(of.id) || !model.find(of.id)->in_flight() ? 0 : of.id;
-      case Call::commit: return planned = model.plan(of.budget), model.commit(planned), 1;
-      case Call::generated: return model.generated(of.id, of.amount);
-      case Call::found: return model.found(of.id, this->hits(of.amount));
-      case Call::arrived: return model.arrived(of.id);
-      case Call::hold: return model.hold(of.id);
-      case Call::retire: return model.retire(of.amount), 0;
-      case Call::resize: return model.resize(of.pool, of.amount);
-      case Call::drain: return model.draining = true, 0;
-      case Call::reopen: return model.draining = false, 0;
-      case Call::pin: return pools[0].free() + pools[0].pinned < of.amount ? 0 : (model.pinned = of.amount, 1);
-      case Call::more_of: return model.more_of(model.cut(of.request));
-      default: return 0;
+      case Call::submit:
+        return Count(model.submit(of.request));
+      case Call::begin_step:
+        return model.begin_step(of.amount), 0;
+      case Call::admit_next:
+        return model.admit_next();
+      case Call::grow:
+        return Count(lease(of.id) ? model.grow(of.id, of.amount) : Reason::ended);
+      case Call::finish:
+        return model.leave(of.id, &ClassAccount::completed);
+      case Call::cancel:
+        return model.leave(of.id, &ClassAccount::cancelled);
+      case Call::cancel_group:
+        return model.cancel_group(of.amount);
+      case Call::drop:
+        return lease(of.id) && !model.leave(of.id, &ClassAccount::completed);
+      case Call::lease:
+        return lease(of.id) || !model.find(of.id) || !model.find(of.id)->in_flight() ? 0 : of.id;
+      case Call::commit:
+        return planned = model.plan(of.budget), model.commit(planned), 1;
+      case Call::generated:
+        return model.generated(of.id, of.amount);
+      case Call::found:
+        return model.found(of.id, this->hits(of.amount));
+      case Call::arrived:
+        return model.arrived(of.id);
+      case Call::hold:
+        return model.hold(of.id);
+      case Call::retire:
+        return model.retire(of.amount), 0;
+      case Call::resize:
+        return model.resize(of.pool, of.amount);
+      case Call::drain:
+        return model.draining = true, 0;
+      case Call::reopen:
+        return model.draining = false, 0;
+      case Call::pin:
+        return pools[0].free() + pools[0].pinned < of.amount ? 0 : (model.pinned = of.amount, 1);
+      case Call::more_of:
+        return model.more_of(model.cut(of.request));
+      default:
+        return 0;
     }
   }
   bool is_pinned_for_somebody() const {
@@ -156,7 +200,8 @@ class World : public Caller<Policy> {
     compare_pools();
     compare_requests();
     for (std::uint32_t i = 0; i < limits.classes; ++i) compare_account(seen.accounts[i], model.account(i));
-    for (std::uint32_t tenant = 0; tenant < limits.tenants; ++tenant) same(gate.served(tenant), model.served(tenant), "a tenant's service is that of the model");
+    for (std::uint32_t tenant = 0; tenant < limits.tenants; ++tenant)
+      same(gate.served(tenant), model.served(tenant), "a tenant's service is that of the model");
   }
 
   void compare_pools() {
@@ -218,27 +263,27 @@ class World : public Caller<Policy> {
     must(false, "an account has a field that is not compared by name");
   }
   static constexpr std::pair<char const*, std::uint64_t ClassAccount::*> counts[] = {{"submitted", &ClassAccount::submitted},
-                                                                                      {"admitted", &ClassAccount::admitted},
-                                                                                      {"ever_waited", &ClassAccount::ever_waited},
-                                                                                      {"steps_waited", &ClassAccount::steps_waited},
-                                                                                      {"completed", &ClassAccount::completed},
-                                                                                      {"cancelled", &ClassAccount::cancelled},
-                                                                                      {"expired", &ClassAccount::expired},
-                                                                                      {"preempted", &ClassAccount::preempted},
-                                                                                      {"preempted_for", &ClassAccount::preempted_for},
-                                                                                      {"wasted_token_steps", &ClassAccount::wasted_token_steps},
-                                                                                      {"queued_requests", &ClassAccount::queued_requests},
-                                                                                      {"active_requests", &ClassAccount::active_requests},
-                                                                                      {"past_active_requests", &ClassAccount::past_active_requests}};
+                                                                                     {"admitted", &ClassAccount::admitted},
+                                                                                     {"ever_waited", &ClassAccount::ever_waited},
+                                                                                     {"steps_waited", &ClassAccount::steps_waited},
+                                                                                     {"completed", &ClassAccount::completed},
+                                                                                     {"cancelled", &ClassAccount::cancelled},
+                                                                                     {"expired", &ClassAccount::expired},
+                                                                                     {"preempted", &ClassAccount::preempted},
+                                                                                     {"preempted_for", &ClassAccount::preempted_for},
+                                                                                     {"wasted_token_steps", &ClassAccount::wasted_token_steps},
+                                                                                     {"queued_requests", &ClassAccount::queued_requests},
+                                                                                     {"active_requests", &ClassAccount::active_requests},
+                                                                                     {"past_active_requests", &ClassAccount::past_active_requests}};
   static constexpr std::pair<char const*, Tokens ClassAccount::*> tokens[] = {{"useful_tokens", &ClassAccount::useful_tokens},
-                                                                               {"found_tokens", &ClassAccount::found_tokens},
-                                                                               {"recomputed_tokens", &ClassAccount::recomputed_tokens},
-                                                                               {"queued_tokens", &ClassAccount::queued_tokens},
-                                                                               {"active_tokens", &ClassAccount::active_tokens},
-                                                                               {"to_compute", &ClassAccount::to_compute},
-                                                                               {"tokens_held", &ClassAccount::tokens_held},
-                                                                               {"past_active_tokens", &ClassAccount::past_active_tokens},
-                                                                               {"past_tokens_held", &ClassAccount::past_tokens_held}};
+                                                                              {"found_tokens", &ClassAccount::found_tokens},
+                                                                              {"recomputed_tokens", &ClassAccount::recomputed_tokens},
+                                                                              {"queued_tokens", &ClassAccount::queued_tokens},
+                                                                              {"active_tokens", &ClassAccount::active_tokens},
+                                                                              {"to_compute", &ClassAccount::to_compute},
+                                                                              {"tokens_held", &ClassAccount::tokens_held},
+                                                                              {"past_active_tokens", &ClassAccount::past_active_tokens},
+                                                                              {"past_tokens_held", &ClassAccount::past_tokens_held}};
 
   void compare_plan() {
     compare_list(plan.preempt, planned.preempt, "a plan preempts whom the model preempts");

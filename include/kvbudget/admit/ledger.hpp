@@ -124,9 +124,11 @@ class Ledger {
     of.source.resize(capacity);
   }
 
-  /// Takes the blocks of every pool, or of none.
+  /// Takes the blocks of every pool, or of none: what one pool gave and gets back would have evicted something there.
   bool take(PoolBlocks const& blocks, RequestClass request_class) {
     if (count_ == 1) return take(blocks[0], request_class, 0);
+    for (std::uint32_t pool = 0; pool < pools(); ++pool)
+      if (blocks[pool] > available(pool)) return false;
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       if (!take(blocks[pool], request_class, pool)) return take_back(blocks, request_class, pool), false;
     return true;

@@ -289,3 +289,17 @@ TEST_CASE("nobody is preempted twice without a token in between, whatever the lo
   }
   REQUIRE(preemptions > 100);
 }
+
+TEST_CASE("growth that one pool has no room for evicts nothing of another") {
+  Supply one{.clean = 2_blocks, .cached_idle = 2_blocks}, other{.clean = 2_blocks};
+  AdmissionController gate{
+      {.capacity = 4_blocks, .footprint = {.groups = {full_group(1_tokens), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 2_blocks}}},
+      ByArrival{},
+      {BlockManager{&one}, BlockManager{&other}}};
+  gate.submit(ask(1, 1, 1));
+  gate.submit(ask(1, 1, 2));
+  auto leases = admit_all(gate);
+  leases[1].grow(1_tokens);
+  REQUIRE(leases[1].ended());
+  REQUIRE(one == Supply{.clean = 1_blocks, .cached_idle = 2_blocks});
+}
