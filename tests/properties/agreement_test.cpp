@@ -97,7 +97,7 @@ bool is_common(Operation const& of) {
 
 /// Where both ways mean the same: no budget of a step, whole prompts.
 AdmissionLimits without_budgets(AdmissionLimits limits) {
-  limits.tokens_per_step = limits.chunk = Tokens::max();
+  limits.tokens_per_step = limits.chunk = limits.footprint.in_flight = Tokens::max();
   for (auto& limit : limits.class_limits) limit.to_compute = Tokens::max();
   return limits;
 }

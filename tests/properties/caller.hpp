@@ -52,6 +52,7 @@ struct Pool {
 };
 
 struct Handle {
+  static constexpr bool shares_blocks = true;
   Pool* pool;
 
   Supply supply() const { return pool->supply(); }

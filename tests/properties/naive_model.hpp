@@ -401,7 +401,7 @@ class Model {
 
   Count headroom(std::uint32_t pool) const {
     if (running() == 0) return 0;
-    Count const least = (capacity[pool] * rules.least.millionths + one_whole - 1) / one_whole;
+    Count const least = limits.footprint.grows(pool) ? (capacity[pool] * rules.least.millionths + one_whole - 1) / one_whole : 0;
     return std::max(given_headroom(pool, capacity[pool]), least) + (rules.keeps_next_step_free ? next_step(pool) : 0);
   }
   /// The length that must have room when it starts, and the blocks that it takes for it.
@@ -409,7 +409,8 @@ class Model {
   Count needed(std::uint32_t pool, Item const& item) const { return less(blocks(pool, item, reserved(item)), pool == 0 ? usable(item).active.count : 0); }
 
   Budget budget(StepBudget const& step = {}) const {
-    return {std::min(step.tokens.count, less(limits.tokens_per_step.count, step_tokens_)), min(step.chunk, limits.chunk).count};
+    Count const of_windows = limits.footprint.moves() ? limits.footprint.in_flight.count : Tokens::max().count;
+    return {std::min(step.tokens.count, less(limits.tokens_per_step.count, step_tokens_)), std::min(min(step.chunk, limits.chunk).count, of_windows)};
   }
 
   Answer consider(Item const& item, Budget const& left, bool floors_hold = true) const {
@@ -490,8 +491,9 @@ class Model {
     Count const allowed = item.longest() - item.length(), step = std::min(more, allowed);
     if (step > 0 && item.state != LiveState::running) return item.state == LiveState::arriving ? Reason::arriving : Reason::held;
     Plan const one = step > 0 ? decide_growth(item, step, step) : Plan{};
+    Reason const ever = never(item.request);
     carry_out(one, false);
-    if (step > 0 && one.grow.empty()) return Reason::preempted;
+    if (step > 0 && one.grow.empty()) return ever == Reason::exceeds_capacity ? ever : Reason::preempted;
     if (step > 0 && one.grow[0].reason == Reason::retiring) return Reason::retiring;
     return more > allowed ? Reason::past_max_new : Reason::grown;
   }
@@ -610,10 +612,20 @@ class Model {
   /// Blocks of pool 0 that a class may still claim of its floor: no more than those of it that wait need.
   Count missing_blocks_of(std::uint32_t of_class) const {
     ClassLimit const limit = limits.class_limit(of_class);
-    Count const block = std::max<Count>(limits.block(0).count, 1);
-    Count const floor = std::max((limit.floor.count + block - 1) / block, (capacity[0] * limit.share.millionths + one_whole - 1) / one_whole);
     bool const may_start = account(of_class).active_requests < limit.running;
-    return may_start ? std::min(less(floor, held_of(of_class, 0)), needed_by_waiting(of_class)) : 0;
+    Count const ceiling = limits.block(0) == Tokens{} ? Blocks::max().count : blocks_for(limit.tokens - account(of_class).active_tokens, limits.block(0)).count;
+    return may_start ? std::min({less(floor(of_class), held_of(of_class, 0)), needed_by_waiting(of_class), ceiling}) : 0;
+  }
+  /// Of a pool that is smaller than all floors together everybody's is divided by the same number.
+  Count floor(std::uint32_t of_class) const {
+    Count sum = 0;
+    for (std::uint32_t i = 0; i < limits.class_limits.size(); ++i) sum += whole_floor(i);
+    return whole_floor(of_class) / std::max<Count>((sum + capacity[0] - 1) / capacity[0], 1);
+  }
+  Count whole_floor(std::uint32_t of_class) const {
+    ClassLimit const limit = limits.class_limit(of_class);
+    Count const block = std::max<Count>(limits.block(0).count, 1);
+    return std::max((limit.floor.count + block - 1) / block, (capacity[0] * limit.share.millionths + one_whole - 1) / one_whole);
   }
   Count needed_by_waiting(std::uint32_t of_class) const {
     Count sum = 0;

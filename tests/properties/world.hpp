@@ -290,7 +290,9 @@ class World : public Caller<Policy> {
     compare_list(plan.grow, planned.grow, "a plan grows whom the model grows");
     compare_list(plan.admit, planned.admit, "a plan starts whom the model starts");
     compare_list(plan.wait, planned.wait, "a plan lets wait whom the model lets wait");
-    must(plan.refuse.empty(), "this policy refuses nobody once it is queued");
+    std::size_t refused = 0;
+    for (auto const& one : plan.preempt) refused += !model.find(one.tag);
+    same(plan.refuse.size(), refused, "a plan refuses those who give way and can never fit any more");
     for (std::size_t i = 0; i < plan.preempt.size(); ++i)
       same(plan.preempt[i].beneficiary.index, planned.preempt[i].beneficiary, "a plan says for whom one gives way");
     for (std::size_t i = 0; i < plan.wait.size(); ++i) same(plan.wait[i].passed_by, planned.wait[i].passed_by, "a plan counts who is passed by");

@@ -78,8 +78,7 @@ class AdmissionState {
         paged_by_{footprint.paged_by()},
         classes_{static_cast<std::uint32_t>(accounts.size()) - 1},
         hits_(std::size_t{table.size()} * ledger.pools()) {
-    for (std::uint32_t pool = 0; pool < ledger.pools(); ++pool)
-      if (!footprint.keeps_everything(pool) && footprint.grows(pool)) chunk = min(of.chunk, footprint.in_flight);
+    if (footprint.moves()) chunk = min(of.chunk, footprint.in_flight);
     bounded = !of.class_limits.empty() || of.adapters != 0 || of.whole_prompts || !of.tokens_per_step.saturated() || !chunk.saturated();
     limited = bounded || of.max_running != saturated_count;
     if (good) floors.resize(of.class_limits.size());

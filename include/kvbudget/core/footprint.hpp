@@ -143,6 +143,13 @@ struct Footprint {
     return true;
   }
 
+  /// Whether a sequence gives back what it has moved out of.
+  constexpr bool moves() const {
+    for (auto const& group : groups)
+      if (group.keeps == Keeps::window || group.keeps == Keeps::chunk) return true;
+    return false;
+  }
+
   /// Whether a longer sequence has more of `pool`.
   constexpr bool grows(std::uint32_t pool) const {
     for (auto const& group : groups)
