@@ -256,7 +256,8 @@ void i17_headroom_is_left(World<Policy> const& world) {
     Count next_step = 0;
     for (auto const& item : world.model.items)
       if (world.model.rules.keeps_next_step_free && std::count(started.begin(), started.end(), item.id()) == 0) next_step += world.model.next_step(i, item);
-    Blocks const headroom = max(pool.headroom, share_up(world.model.rules.least, pool.capacity));
+    Blocks const least = world.limits.footprint.grows(i) ? share_up(world.model.rules.least, pool.capacity) : Blocks{};
+    Blocks const headroom = max(pool.headroom, least);
     must(pool.supply.available() >= headroom + Blocks{next_step}, "i17_headroom_is_left");
   }
 }

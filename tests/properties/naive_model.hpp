@@ -435,9 +435,19 @@ class Model {
         answer.reason = yielding ? Reason::yielding : reached ? Reason::in_queue : Reason::behind_head;
       else if (reached)
         scan.goes_past(*item, answer.reason);
+      if (answer.reason == Reason::class_floor && starts_alone(*item)) {
+        answer = consider(*item, budget(), false);
+        answer.reason = Reason::in_queue;
+      }
       answers.push_back(answer);
     }
     return answers;
+  }
+  /// The next that starts, where floors would keep it waiting if anything ran.
+  bool starts_alone(Item const& item) const {
+    if (running() > 0) return false;
+    Plan const next = decide_start(budget());
+    return !next.admit.empty() && next.admit[0].id == item.id();
   }
 
   /// How many requests of this shape would start, one after another.
