@@ -60,11 +60,14 @@ struct ReserveRelease {
 /// at the end of a block of 16.
 struct Running {
   static constexpr std::uint64_t classes = 4;
+  static AdmissionLimits limits() {
+    return {.capacity = 10'000'000'000_blocks, .headroom = 2_percent, .footprint = paged(16_tokens), .classes = classes};
+  }
 
-  AdmissionController<> gate{{.capacity = 10'000'000'000_blocks, .headroom = 2_percent, .footprint = paged(16_tokens), .classes = classes}};
+  AdmissionController<> gate;
   std::array<AdmissionController<>::Lease, 64> batch;
 
-  Running() {
+  explicit Running(AdmissionLimits const& of = limits()) : gate{of} {
     for (std::uint64_t i = 0; i < batch.size(); ++i) {
       gate.submit({.prompt = Tokens{1'000 + i}, .max_new = 100'000'000'000_tokens, .request_class = i % classes});
       batch[i] = gate.admit_next();
@@ -74,6 +77,7 @@ struct Running {
 };
 
 struct SubmitAdmitRelease : Running {
+  using Running::Running;
   void operator()(std::uint64_t i) {
     expect(gate.submit({.prompt = 1'000_tokens, .max_new = 100_tokens, .request_class = i % classes}).queued());
     auto const lease = gate.admit_next();
@@ -91,6 +95,7 @@ struct LookAtLease : Running {
 
 /// A token of each lease in every step, as a scheduler's loop asks for it and then looks whether the lease has ended.
 struct GrowToken : Running {
+  using Running::Running;
   void operator()(std::uint64_t i) {
     if (i % batch.size() != 0) return;
     for (auto& lease : batch) {
@@ -98,6 +103,19 @@ struct GrowToken : Running {
       expect(!lease.ended());
     }
   }
+};
+
+/// The same where each class is sure of a part and may have so much, and so many may run.
+template <class Work>
+struct WithClassLimits : Work {
+  static AdmissionLimits limits() {
+    AdmissionLimits of = Running::limits();
+    for (std::uint64_t i = 0; i < Running::classes; ++i)
+      of.class_limits.push_back({.floor = 1'000'000_tokens, .running = 1'000, .tokens = 1'000'000'000'000_tokens});
+    of.max_running = 2'000;
+    return of;
+  }
+  WithClassLimits() : Work{limits()} {}
 };
 
 /// Steps of a scheduler, planned and committed. An operation is one decision: a thousand requests of four classes run on, or start, and some
@@ -178,6 +196,8 @@ void for_each_scenario(Visit visit) {
   visit(Scenario<SubmitAdmitRelease>{"submit_admit_release", 600});
   visit(Scenario<LookAtLease>{"look_at_lease"});
   visit(Scenario<GrowToken>{"grow_token", 20, "look_at_lease"});
+  visit(Scenario<WithClassLimits<SubmitAdmitRelease>>{"submit_admit_release_class_limits", 1'500});
+  visit(Scenario<WithClassLimits<GrowToken>>{"grow_token_class_limits", 800, "look_at_lease"});
   visit(Scenario<PlanStep>{"plan_step", 1'500});
   visit(Scenario<PlanStepBypass>{"plan_step_bypass", 1'500});
 }
