@@ -89,6 +89,16 @@ TEST_CASE("C.1: at an exact block boundary no block too many is credited") {  //
   }
 }
 
+TEST_CASE("C.1: of whatever kind its hits are, a full hit computes its last token") {  // 2
+  for (std::uint64_t blocks = 1; blocks <= 8; ++blocks)
+    for (std::uint64_t const more : {0U, 1U})
+      for (auto const& hits : {Hits{.active = {blocks}}, Hits{.idle = {blocks}}, Hits{.host = {blocks}}, Hits{.active = {1}, .idle = {blocks}}}) {
+        Gate gate{{.capacity = 100_blocks, .footprint = paged(block)}};
+        gate.found(gate.submit(ask(16 * blocks + more)).ticket, hits);
+        REQUIRE(gate.plan().admit[0].tokens == (more == 0 ? block : 1_tokens));
+      }
+}
+
 TEST_CASE("C.1: idle hits save tokens of the step, so that more start in it") {  // 3
   Gate gate{{.capacity = 100_blocks, .footprint = paged(block), .tokens_per_step = 100_tokens}};
   for (int i = 0; i < 7; ++i) gate.found(gate.submit(ask(96)).ticket, {.idle = 5_blocks});
