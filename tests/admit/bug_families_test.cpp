@@ -598,6 +598,31 @@ TEST_CASE("C.5: blocks that a step in flight may still write are nobody's cache"
   }
 }
 
+TEST_CASE("C.5: blocks that a smaller pool has no more are nobody's cache") {  // 62, 63
+  Gate gate{{.capacity = 30_tokens}, {.preemption = {.keep = Keep::as_cache}}};
+  SECTION("of one that was preempted before") {
+    gate.submit(ask(10, 10, 1));
+    gate.submit(ask(20, 0, 2));
+    step(gate);
+    REQUIRE(tags(step(gate).preempt) == Tags{2});
+    REQUIRE(gate.resize(20_tokens).empty());
+    REQUIRE(gate.balanced());
+    REQUIRE(gate.pool().supply == Supply{.cached_idle = 9_blocks});
+    gate.finish(first);
+    REQUIRE(step(gate).admit[0].found == 9_tokens);
+  }
+  SECTION("of one that gives way as it has shrunk") {
+    gate.submit(ask(10, 0, 1));
+    gate.submit(ask(15, 5, 2));
+    step(gate);
+    REQUIRE(gate.resize(20_tokens).empty());
+    REQUIRE(tags(step(gate).preempt) == Tags{2});
+    REQUIRE(gate.pool().supply == Supply{.cached_idle = 10_blocks});
+    gate.finish(first);
+    REQUIRE(step(gate).admit[0].found == 10_tokens);
+  }
+}
+
 TEST_CASE("C.5: what is told to be cached counts in the plan of the same step") {  // 64
   Gate gate{{.capacity = 100_blocks, .footprint = paged(block)}};
   auto const ticket = gate.submit(ask(160)).ticket;
