@@ -875,6 +875,18 @@ TEST_CASE("C.7: drafts that are accepted find the room that look-ahead held for 
   }
 }
 
+TEST_CASE("C.7: drafts of one that is preempted are computed once, when it starts again") {  // 14, 78
+  Gate gate{{.capacity = 20_tokens}};
+  gate.submit(ask(10, 10, 1));
+  auto const ticket = gate.submit(ask(5, 15, 2)).ticket;
+  step(gate);
+  gate.generated(ticket, 6_tokens);
+  REQUIRE(tags(step(gate).preempt) == Tags{2});
+  gate.finish(first);
+  REQUIRE(tokens_of(step(gate), 2) == 5_tokens + 7_tokens);
+  REQUIRE(tokens_of(step(gate), 2) == 1_tokens);
+}
+
 TEST_CASE("C.7: a request that generates nothing has no look-ahead") {  // 78
   Gate gate{{.capacity = 10_tokens}};
   REQUIRE(gate.submit({.prompt = 10_tokens, .lookahead = 5_tokens}).queued());
