@@ -1149,6 +1149,22 @@ TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
   REQUIRE(before.recomputed_tokens > 0_tokens);
 }
 
+TEST_CASE("C.10: of one that is given up the tokens it held are counted in every step once") {  // 96
+  for (auto const size : {1_tokens, block}) {
+    Gate gate{{.capacity = 1'600_tokens, .footprint = paged(size)}};
+    gate.submit(ask(16, 100));
+    auto lease = gate.admit_next();
+    std::uint64_t wasted = 0;
+    for (std::uint64_t now = 1; now <= 50; ++now) {
+      wasted += gate.account(0).tokens_held.count;
+      gate.begin_step(now);
+      lease.grow(Tokens{now % 3});
+    }
+    lease.cancel();
+    REQUIRE(gate.account(0).wasted_token_steps == wasted);
+  }
+}
+
 TEST_CASE("C.10: every number is told with the pool and the block it counts") {  // 98
   AdmissionLimits const limits{
       .capacity = 10_blocks, .footprint = {.groups = {full_group(block), full_group(4_tokens, 1)}}, .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
