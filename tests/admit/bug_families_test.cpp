@@ -376,7 +376,7 @@ TEST_CASE("C.3: nothing is left of a request that leaves, from any state and in 
 }
 
 TEST_CASE("C.3: what is given back twice is free once") {  // 35, 40
-  Gate gate{{.capacity = 40_tokens}};
+  Gate gate{{.capacity = 40_tokens, .max_running = 2}};
   gate.submit(ask(15, 20));
   gate.submit(ask(15, 20));
   {
@@ -390,6 +390,8 @@ TEST_CASE("C.3: what is given back twice is free once") {  // 35, 40
   }
   is_empty(gate, 40_blocks);
   REQUIRE(gate.account(0).completed == 2);
+  for (int i = 0; i < 3; ++i) gate.submit(ask(1));
+  REQUIRE(gate.plan().admit.size() == 2);
 }
 
 TEST_CASE("C.3: a start or a growth that one pool refuses leaves the others as they were") {  // 9, 48
