@@ -410,6 +410,28 @@ TEST_CASE("C.3: a start or a growth that one pool refuses leaves the others as t
   REQUIRE(states.clean == 4_blocks);
 }
 
+TEST_CASE("C.3: where a pool gives less than it said, the others get back what they gave, and no more") {  // 48
+  struct Fickle : BlockManager {
+    bool const* gives{};
+    bool take(Blocks blocks) { return *gives && BlockManager::take(blocks); }
+  };
+  Supply full{.clean = 10_blocks}, states = full;
+  bool const always = true;
+  bool sometimes = false;
+  AdmissionLimits const limits{
+      .capacity = 10_blocks, .footprint = {.groups = {full_group(), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 10_blocks}}};
+  AdmissionController gate{limits, ByArrival{}, {Fickle{{&full}, &always}, Fickle{{&states}, &sometimes}}};
+  gate.submit(ask(4, 4));
+  auto const all_there = [&] { return gate.balanced() && full.clean == 10_blocks && states.clean == 10_blocks && gate.queued() == 1; };
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(all_there());
+  sometimes = true;
+  auto lease = gate.admit_next();
+  sometimes = false;
+  REQUIRE(lease.grow(1_tokens).reason == Reason::preempted);
+  REQUIRE(all_there());
+}
+
 TEST_CASE("C.3: a preempted request keeps no state of its own") {  // 49
   AdmissionLimits const limits{
       .capacity = 20_tokens, .footprint = {.groups = {full_group(), fixed_group(1_blocks, 1)}}, .more_pools = {{.capacity = 2_blocks}}};
