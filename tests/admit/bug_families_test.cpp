@@ -1149,12 +1149,20 @@ TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
   Gate gate{{.capacity = 40_blocks, .footprint = paged(4_tokens), .max_live = 20}, {.preemption = {.keep = keep}}};
   std::vector<Gate::Lease> leases;
   ClassAccount before = gate.account(0);
+  Tokens computed{};
   for (std::uint64_t now = 1; now < 4'000; ++now) {
     gate.begin_step(now);
     gate.submit(ask(1 + random() % 40, random() % 40));
     std::erase_if(leases, [&](auto& lease) { return lease.ended() || random() % 16 == 0; });
-    for (auto& lease : leases) lease.grow(Tokens{random() % 3});
-    while (auto lease = gate.admit_next()) leases.push_back(std::move(lease));
+    for (auto& lease : leases) {
+      Tokens const had = lease.tokens();
+      lease.grow(Tokens{random() % 3});
+      computed += lease.tokens() - had;
+    }
+    while (auto lease = gate.admit_next()) {
+      computed += lease.tokens();
+      leases.push_back(std::move(lease));
+    }
     ClassAccount const& after = gate.account(0);
     for (auto const counter : {&ClassAccount::submitted, &ClassAccount::admitted, &ClassAccount::ever_waited, &ClassAccount::steps_waited,
                                &ClassAccount::completed, &ClassAccount::preempted, &ClassAccount::preempted_for})
@@ -1162,6 +1170,7 @@ TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
     for (auto const counter : {&ClassAccount::useful_tokens, &ClassAccount::found_tokens, &ClassAccount::recomputed_tokens})
       REQUIRE(after.*counter >= before.*counter);
     REQUIRE(after.evicted_blocks >= before.evicted_blocks);
+    if (keep == Keep::nothing) REQUIRE(after.useful_tokens + after.recomputed_tokens == computed);
     before = after;
     Tokens tokens{};
     for (auto const& lease : leases) tokens += lease.tokens();
