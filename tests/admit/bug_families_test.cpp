@@ -1201,6 +1201,18 @@ TEST_CASE("C.10: of one that is given up the tokens it held are counted in every
   }
 }
 
+TEST_CASE("C.10: a preemption counts for the class that lost by it and for the class that gained") {
+  Gate gate{{.capacity = 20_tokens, .classes = 2}};
+  gate.submit(of_class(1, 10, 10));
+  gate.submit(of_class(0, 10, 10));
+  step(gate);
+  step(gate);
+  REQUIRE(gate.account(0).preempted == 1);
+  REQUIRE(gate.account(0).preempted_for == 0);
+  REQUIRE(gate.account(1).preempted == 0);
+  REQUIRE(gate.account(1).preempted_for == 1);
+}
+
 TEST_CASE("C.10: every number is told with the pool and the block it counts") {  // 98
   AdmissionLimits const limits{
       .capacity = 10_blocks, .footprint = {.groups = {full_group(block), full_group(4_tokens, 1)}}, .more_pools = {{.capacity = 9_blocks, .name = "index"}}};
