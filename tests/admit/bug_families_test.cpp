@@ -89,6 +89,16 @@ TEST_CASE("C.1: at an exact block boundary no block too many is credited") {  //
   }
 }
 
+TEST_CASE("C.1: of whatever kind its hits are, a full hit computes its last token") {  // 2
+  for (std::uint64_t blocks = 1; blocks <= 8; ++blocks)
+    for (std::uint64_t const more : {0U, 1U})
+      for (auto const& hits : {Hits{.active = {blocks}}, Hits{.idle = {blocks}}, Hits{.host = {blocks}}, Hits{.active = {1}, .idle = {blocks}}}) {
+        Gate gate{{.capacity = 100_blocks, .footprint = paged(block)}};
+        gate.found(gate.submit(ask(16 * blocks + more)).ticket, hits);
+        REQUIRE(gate.plan().admit[0].tokens == (more == 0 ? block : 1_tokens));
+      }
+}
+
 TEST_CASE("C.1: idle hits save tokens of the step, so that more start in it") {  // 3
   Gate gate{{.capacity = 100_blocks, .footprint = paged(block), .tokens_per_step = 100_tokens}};
   for (int i = 0; i < 7; ++i) gate.found(gate.submit(ask(96)).ticket, {.idle = 5_blocks});
@@ -301,6 +311,7 @@ TEST_CASE("C.2: reserves are whole again after a pool has shrunk and grown, howe
   for (std::uint64_t capacity = 100; capacity > 40; --capacity) {
     REQUIRE(gate.resize(Tokens{capacity}).empty());
     REQUIRE(gate.pool().headroom == Blocks{(capacity * 7 + 99) / 100});
+    REQUIRE(gate.more_of(of_class(0, 1)) == capacity - (capacity * 7 + 99) / 100 - (capacity * 30 + 99) / 100);
   }
   REQUIRE(gate.resize(100_tokens).empty());
   REQUIRE(gate.more_of(of_class(0, 1)) == room);
@@ -365,7 +376,7 @@ TEST_CASE("C.3: nothing is left of a request that leaves, from any state and in 
 }
 
 TEST_CASE("C.3: what is given back twice is free once") {  // 35, 40
-  Gate gate{{.capacity = 40_tokens}};
+  Gate gate{{.capacity = 40_tokens, .max_running = 2}};
   gate.submit(ask(15, 20));
   gate.submit(ask(15, 20));
   {
@@ -379,6 +390,8 @@ TEST_CASE("C.3: what is given back twice is free once") {  // 35, 40
   }
   is_empty(gate, 40_blocks);
   REQUIRE(gate.account(0).completed == 2);
+  for (int i = 0; i < 3; ++i) gate.submit(ask(1));
+  REQUIRE(gate.plan().admit.size() == 2);
 }
 
 TEST_CASE("C.3: a start or a growth that one pool refuses leaves the others as they were") {  // 9, 48
@@ -395,6 +408,28 @@ TEST_CASE("C.3: a start or a growth that one pool refuses leaves the others as t
   REQUIRE(lease.grow(1_tokens).reason == Reason::preempted);
   REQUIRE(full.clean == 10_blocks);
   REQUIRE(states.clean == 4_blocks);
+}
+
+TEST_CASE("C.3: where a pool gives less than it said, the others get back what they gave, and no more") {  // 48
+  struct Fickle : BlockManager {
+    bool const* gives{};
+    bool take(Blocks blocks) { return *gives && BlockManager::take(blocks); }
+  };
+  Supply full{.clean = 10_blocks}, states = full;
+  bool const always = true;
+  bool sometimes = false;
+  AdmissionLimits const limits{
+      .capacity = 10_blocks, .footprint = {.groups = {full_group(), full_group(1_tokens, 1)}}, .more_pools = {{.capacity = 10_blocks}}};
+  AdmissionController gate{limits, ByArrival{}, {Fickle{{&full}, &always}, Fickle{{&states}, &sometimes}}};
+  gate.submit(ask(4, 4));
+  auto const all_there = [&] { return gate.balanced() && full.clean == 10_blocks && states.clean == 10_blocks && gate.queued() == 1; };
+  REQUIRE_FALSE(gate.admit_next());
+  REQUIRE(all_there());
+  sometimes = true;
+  auto lease = gate.admit_next();
+  sometimes = false;
+  REQUIRE(lease.grow(1_tokens).reason == Reason::preempted);
+  REQUIRE(all_there());
 }
 
 TEST_CASE("C.3: a preempted request keeps no state of its own") {  // 49
@@ -485,13 +520,15 @@ TEST_CASE("C.4: victims' blocks are not written by others while their own step m
   REQUIRE(gate.pool().supply == Supply{.in_flight = 10_blocks});
 }
 
-TEST_CASE("C.4: a plan that was made before a cancel is not carried out after it") {  // 57, 58
-  for (bool const runs : {false, true})
+TEST_CASE("C.4: a plan that was made before a request left is not carried out after it") {  // 57, 58
+  for (std::string const& is : {std::string{"queued"}, std::string{"running"}, std::string{"leased"}})
     for (bool const another : {false, true}) {
       Gate gate{{.capacity = 20_tokens, .retires = true}};
       auto const ticket = gate.submit(ask(10, 10)).ticket;
-      if (runs) step(gate);
+      if (is == "running") step(gate);
+      auto leases = is == "leased" ? admit_all(gate) : std::vector<Gate::Lease>{};
       auto const plan = gate.plan();
+      leases.clear();
       gate.cancel(ticket);
       if (another) gate.submit(ask(10, 10));  // in the same slot
       REQUIRE_FALSE(gate.commit(plan));
@@ -584,6 +621,31 @@ TEST_CASE("C.5: blocks that a step in flight may still write are nobody's cache"
     gate.finish(first);
     gate.retire(gate.now());
     REQUIRE(step(gate).admit[0].found == 0_tokens);
+  }
+}
+
+TEST_CASE("C.5: blocks that a smaller pool has no more are nobody's cache") {  // 62, 63
+  Gate gate{{.capacity = 30_tokens}, {.preemption = {.keep = Keep::as_cache}}};
+  SECTION("of one that was preempted before") {
+    gate.submit(ask(10, 10, 1));
+    gate.submit(ask(20, 0, 2));
+    step(gate);
+    REQUIRE(tags(step(gate).preempt) == Tags{2});
+    REQUIRE(gate.resize(20_tokens).empty());
+    REQUIRE(gate.balanced());
+    REQUIRE(gate.pool().supply == Supply{.cached_idle = 9_blocks});
+    gate.finish(first);
+    REQUIRE(step(gate).admit[0].found == 9_tokens);
+  }
+  SECTION("of one that gives way as it has shrunk") {
+    gate.submit(ask(10, 0, 1));
+    gate.submit(ask(15, 5, 2));
+    step(gate);
+    REQUIRE(gate.resize(20_tokens).empty());
+    REQUIRE(tags(step(gate).preempt) == Tags{2});
+    REQUIRE(gate.pool().supply == Supply{.cached_idle = 10_blocks});
+    gate.finish(first);
+    REQUIRE(step(gate).admit[0].found == 10_tokens);
   }
 }
 
@@ -839,6 +901,18 @@ TEST_CASE("C.7: drafts that are accepted find the room that look-ahead held for 
   }
 }
 
+TEST_CASE("C.7: drafts of one that is preempted are computed once, when it starts again") {  // 14, 78
+  Gate gate{{.capacity = 20_tokens}};
+  gate.submit(ask(10, 10, 1));
+  auto const ticket = gate.submit(ask(5, 15, 2)).ticket;
+  step(gate);
+  gate.generated(ticket, 6_tokens);
+  REQUIRE(tags(step(gate).preempt) == Tags{2});
+  gate.finish(first);
+  REQUIRE(tokens_of(step(gate), 2) == 5_tokens + 7_tokens);
+  REQUIRE(tokens_of(step(gate), 2) == 1_tokens);
+}
+
 TEST_CASE("C.7: a request that generates nothing has no look-ahead") {  // 78
   Gate gate{{.capacity = 10_tokens}};
   REQUIRE(gate.submit({.prompt = 10_tokens, .lookahead = 5_tokens}).queued());
@@ -1070,16 +1144,25 @@ TEST_CASE("C.10: hits that are told twice, plans that are abandoned and question
 }
 
 TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
+  auto const keep = GENERATE(Keep::nothing, Keep::as_cache);
   std::mt19937_64 random{20'261'206};
-  Gate gate{{.capacity = 40_blocks, .footprint = paged(4_tokens), .max_live = 20}, {.preemption = {.keep = Keep::as_cache}}};
+  Gate gate{{.capacity = 40_blocks, .footprint = paged(4_tokens), .max_live = 20}, {.preemption = {.keep = keep}}};
   std::vector<Gate::Lease> leases;
   ClassAccount before = gate.account(0);
+  Tokens computed{};
   for (std::uint64_t now = 1; now < 4'000; ++now) {
     gate.begin_step(now);
     gate.submit(ask(1 + random() % 40, random() % 40));
     std::erase_if(leases, [&](auto& lease) { return lease.ended() || random() % 16 == 0; });
-    for (auto& lease : leases) lease.grow(Tokens{random() % 3});
-    while (auto lease = gate.admit_next()) leases.push_back(std::move(lease));
+    for (auto& lease : leases) {
+      Tokens const had = lease.tokens();
+      lease.grow(Tokens{random() % 3});
+      computed += lease.tokens() - had;
+    }
+    while (auto lease = gate.admit_next()) {
+      computed += lease.tokens();
+      leases.push_back(std::move(lease));
+    }
     ClassAccount const& after = gate.account(0);
     for (auto const counter : {&ClassAccount::submitted, &ClassAccount::admitted, &ClassAccount::ever_waited, &ClassAccount::steps_waited,
                                &ClassAccount::completed, &ClassAccount::preempted, &ClassAccount::preempted_for})
@@ -1087,6 +1170,7 @@ TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
     for (auto const counter : {&ClassAccount::useful_tokens, &ClassAccount::found_tokens, &ClassAccount::recomputed_tokens})
       REQUIRE(after.*counter >= before.*counter);
     REQUIRE(after.evicted_blocks >= before.evicted_blocks);
+    if (keep == Keep::nothing) REQUIRE(after.useful_tokens + after.recomputed_tokens == computed);
     before = after;
     Tokens tokens{};
     for (auto const& lease : leases) tokens += lease.tokens();
@@ -1098,6 +1182,35 @@ TEST_CASE("C.10: counters only rise, and gauges are what is there") {  // 96
   }
   REQUIRE(before.preempted > 100);
   REQUIRE(before.recomputed_tokens > 0_tokens);
+}
+
+TEST_CASE("C.10: of one that is given up the tokens it held are counted in every step once") {  // 96
+  for (auto const size : {1_tokens, block}) {
+    Gate gate{{.capacity = 1'600_tokens, .footprint = paged(size)}};
+    for (std::uint64_t now = 1; now <= 3; ++now) gate.begin_step(now);
+    gate.submit(ask(16, 100));
+    auto lease = gate.admit_next();
+    std::uint64_t wasted = 0;
+    for (std::uint64_t now = 4; now <= 50; ++now) {
+      wasted += gate.account(0).tokens_held.count;
+      gate.begin_step(now);
+      lease.grow(Tokens{now % 3});
+    }
+    lease.cancel();
+    REQUIRE(gate.account(0).wasted_token_steps == wasted);
+  }
+}
+
+TEST_CASE("C.10: a preemption counts for the class that lost by it and for the class that gained") {
+  Gate gate{{.capacity = 20_tokens, .classes = 2}};
+  gate.submit(of_class(1, 10, 10));
+  gate.submit(of_class(0, 10, 10));
+  step(gate);
+  step(gate);
+  REQUIRE(gate.account(0).preempted == 1);
+  REQUIRE(gate.account(0).preempted_for == 0);
+  REQUIRE(gate.account(1).preempted == 0);
+  REQUIRE(gate.account(1).preempted_for == 1);
 }
 
 TEST_CASE("C.10: every number is told with the pool and the block it counts") {  // 98

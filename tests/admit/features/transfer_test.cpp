@@ -60,7 +60,7 @@ TEST_CASE("arriving and held requests count as in flight, and are nobody's victi
 }
 
 TEST_CASE("an arriving or held request does not grow, and says so") {
-  Gate gate{{.capacity = 10_tokens}};
+  Gate gate{{.capacity = 20_tokens}};
   gate.submit(remote(5, 5));
   gate.submit(ask(5, 5));
   auto leases = admit_all(gate);
