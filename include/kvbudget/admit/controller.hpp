@@ -19,8 +19,6 @@
 #include <kvbudget/admit/policies/recommended.hpp>
 #include <kvbudget/admit/transitions.hpp>
 
-#include <span>
-
 namespace kvbudget::inline v1 {
 
 template <AdmissionPolicy Policy = policies::Recommended, BlockSource Source = Counter, EventObserver Observer = Silent>
@@ -185,7 +183,7 @@ class AdmissionController {
   // ---- leaving ----
 
   /// Who left since begin_step was called, in it or after it, though nobody finished or cancelled it: the engine computes no more of them.
-  std::span<Departure const> left() const { return left_; }
+  std::vector<Departure> const& left() const { return left_; }
 
   /// The request is given up, wherever it is. False for a stale ticket.
   bool cancel(Ticket ticket) { return leave(ticket, EventKind::cancelled); }

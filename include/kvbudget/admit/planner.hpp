@@ -23,10 +23,10 @@ bool is_ahead(View& view, std::uint32_t a, std::uint32_t b) {
 template <class State>
 [[gnu::always_inline]] inline std::uint32_t first_waiting(AsItIs<State> const& now) {
   auto const& lanes = now.state().lanes;
-  auto const active = lanes.active();
-  if (active.empty()) return no_slot;
-  std::uint32_t first = lanes.front(active[0]);
-  for (auto const lane : active.subspan(1))
+  auto active = lanes.active();
+  if (active.first == active.last) return no_slot;
+  std::uint32_t first = lanes.front(*active.first++);
+  for (auto const lane : active)
     if (is_ahead(now, lanes.front(lane), first)) first = lanes.front(lane);
   return first;
 }

@@ -3,7 +3,6 @@
 
 #include <kvbudget/core/units.hpp>
 
-#include <algorithm>
 #include <vector>
 
 namespace kvbudget::inline v1 {
@@ -12,7 +11,7 @@ namespace kvbudget::inline v1 {
 class AdapterSet {
  public:
   /// No more than `requests` can be in use.
-  AdapterSet(std::uint32_t most, std::uint32_t requests) : most_{most} { in_use_.reserve(std::min(most, requests)); }
+  AdapterSet(std::uint32_t most, std::uint32_t requests) : most_{most} { in_use_.reserve(most < requests ? most : requests); }
 
   std::size_t size() const { return in_use_.size(); }
   /// Whether one more request with it takes no more room. Adapter 0 is none.

@@ -77,7 +77,7 @@ class AsPlanned {
     plan.draft.classes.resize(state.classes());
     plan.draft.lanes.resize(state.lanes.lanes());
     plan.draft.tenants.resize(state.limits.tenants);
-    plan.draft.adapters.reserve(std::min(state.limits.adapters, state.limits.max_live));
+    plan.draft.adapters.reserve(state.limits.adapters < state.limits.max_live ? state.limits.adapters : state.limits.max_live);
   }
 
   State const& state() const { return state_; }

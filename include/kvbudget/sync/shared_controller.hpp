@@ -153,10 +153,7 @@ class SharedController {
   void retire(std::uint64_t step) { locked()->retire(step); }
   Verdict why(Ticket ticket) const { return locked()->why(ticket); }
   std::uint64_t more_of(Request const& request) const { return locked()->more_of(request); }
-  std::vector<Departure> left() const {
-    Lock const lock{mutex_};
-    return {gate_.left().begin(), gate_.left().end()};
-  }
+  std::vector<Departure> left() const { return locked()->left(); }
   bool cancel(Ticket ticket) { return locked()->cancel(ticket); }
   std::uint32_t cancel_group(std::uint64_t group) { return locked()->cancel_group(group); }
   bool finish(Ticket ticket) { return locked()->finish(ticket); }
