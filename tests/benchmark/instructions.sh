@@ -14,14 +14,14 @@ instructions() {
 scenarios=$("$program" --list)
 declare -A of # what n operations of a scenario take
 exceeded=0
-printf '%-34s %12s %8s\n' scenario instructions 'at most'
+printf '%-44s %12s %8s\n' scenario instructions 'at most'
 row() { # NAME, WHAT N OPERATIONS TAKE, MOST OF ONE
   local verdict=
   if [[ $3 != - ]] && (($2 > $3 * n)); then
     verdict=' exceeded'
     exceeded=1
   fi
-  printf '%-34s %10d.%d %8s%s\n' "$1" $(($2 / n)) $(($2 * 10 / n % 10)) "$3" "$verdict"
+  printf '%-44s %10d.%d %8s%s\n' "$1" $(($2 / n)) $(($2 * 10 / n % 10)) "$3" "$verdict"
 }
 while read -r scenario most more_than; do
   once=$(instructions "$scenario" $n)

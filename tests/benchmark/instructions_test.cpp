@@ -77,26 +77,26 @@ TEST_CASE("a scenario or a number that is none is refused by name") {
 
 TEST_CASE("an operation may take its bound, whatever the set-up takes") {
   Ran const ran = Stand{"echo \"==1== Collected : $((7777777 + n * 600))\""}.counted();
-  REQUIRE(has(ran, "\nbounded                                   600.0      600\n"));
-  REQUIRE(has(ran, "\nunbounded                                 600.0        -\n"));
+  REQUIRE(has(ran, "\nbounded                                             600.0      600\n"));
+  REQUIRE(has(ran, "\nunbounded                                           600.0        -\n"));
   REQUIRE(ran.code == 0);
 }
 
 TEST_CASE("an operation that takes more than its bound ends the gate with 1, after the whole table") {
   Ran const ran = Stand{"echo \"==1== Collected : $((7777777 + n * 600 + n / 1024))\""}.counted();
-  REQUIRE(has(ran, "\nbounded                                   600.0      600 exceeded\n"));
-  REQUIRE(has(ran, "\nunbounded                                 600.0        -\n"));
+  REQUIRE(has(ran, "\nbounded                                             600.0      600 exceeded\n"));
+  REQUIRE(has(ran, "\nunbounded                                           600.0        -\n"));
   REQUIRE(ran.code == 1);
 }
 
 TEST_CASE("a bound may be on what an operation takes more than another's, and the table has both") {
   auto const counts = [](char const* net) { return std::string{"[[ $scenario == net ]] && of="} + net + " || of=600; echo \"==1== Collected : $((n * of))\""; };
   Ran const ran = Stand{counts("620")}.counted();
-  REQUIRE(has(ran, "\nnet                                       620.0        -\n"));
-  REQUIRE(has(ran, "\nnet less unbounded                         20.0       20\n"));
+  REQUIRE(has(ran, "\nnet                                                 620.0        -\n"));
+  REQUIRE(has(ran, "\nnet less unbounded                                   20.0       20\n"));
   REQUIRE(ran.code == 0);
   Ran const more = Stand{counts("621")}.counted();
-  REQUIRE(has(more, "\nnet less unbounded                         21.0       20 exceeded\n"));
+  REQUIRE(has(more, "\nnet less unbounded                                   21.0       20 exceeded\n"));
   REQUIRE(more.code == 1);
 }
 
