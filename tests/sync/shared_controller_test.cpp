@@ -330,6 +330,22 @@ TEST_CASE("a shared controller takes its pools' own sources of blocks") {
   REQUIRE(lease.tokens() == 10_tokens);
 }
 
+TEST_CASE("who waits, who runs and who left are asked for under the lock") {
+  Gate gate{{.capacity = 100_tokens}};
+  gate.begin_step(1);
+  gate.submit({.prompt = 60_tokens, .tag = 1});
+  gate.submit({.prompt = 60_tokens, .tag = 2, .deadline = 1});
+  auto const lease = gate.admit_next();
+  std::vector<std::uint64_t> waiting, running;
+  gate.each_waiting([&](Ticket, Request const& request) { waiting.push_back(request.tag); });
+  gate.each_running([&](Ticket, Request const& request) { running.push_back(request.tag); });
+  REQUIRE(waiting == std::vector<std::uint64_t>{2});
+  REQUIRE(running == std::vector<std::uint64_t>{1});
+  gate.begin_step(2);
+  REQUIRE(gate.left().size() == 1);
+  REQUIRE(gate.left()[0].tag == 2);
+}
+
 TEST_CASE("a lease that was preempted stays ended when its request starts again") {
   Gate gate{{.capacity = 100_tokens}};
   gate.submit(ask(40, 60));

@@ -154,6 +154,14 @@ class SharedController {
   Verdict why(Ticket ticket) const { return locked()->why(ticket); }
   std::uint64_t more_of(Request const& request) const { return locked()->more_of(request); }
   std::vector<Departure> left() const { return locked()->left(); }
+  template <class Each>
+  void each_waiting(Each each) const {
+    locked()->each_waiting(each);
+  }
+  template <class Each>
+  void each_running(Each each) const {
+    locked()->each_running(each);
+  }
   bool cancel(Ticket ticket) { return locked()->cancel(ticket); }
   std::uint32_t cancel_group(std::uint64_t group) { return locked()->cancel_group(group); }
   bool finish(Ticket ticket) { return locked()->finish(ticket); }
