@@ -626,16 +626,16 @@ class Model {
     Count const ceiling = limits.block(0) == Tokens{} ? Blocks::max().count : blocks_for(limit.tokens - account(of_class).active_tokens, limits.block(0)).count;
     return may_start ? std::min({less(floor(of_class), held_of(of_class, 0)), needed_by_waiting(of_class), ceiling}) : 0;
   }
-  /// Of a pool that is smaller than all floors together everybody's is divided by the same number.
+  /// Of a pool that is smaller than all floors together everybody has a part as large as its own of all.
   Count floor(std::uint32_t of_class) const {
     Count sum = 0;
     for (std::uint32_t i = 0; i < limits.class_limits.size(); ++i) sum += whole_floor(i);
-    return whole_floor(of_class) / std::max<Count>((sum + capacity[0] - 1) / capacity[0], 1);
+    return sum > capacity[0] ? whole_floor(of_class) * capacity[0] / sum : whole_floor(of_class);
   }
   Count whole_floor(std::uint32_t of_class) const {
     ClassLimit const limit = limits.class_limit(of_class);
     Count const block = std::max<Count>(limits.block(0).count, 1);
-    return std::max((limit.floor.count + block - 1) / block, (capacity[0] * limit.share.millionths + one_whole - 1) / one_whole);
+    return std::max((limit.floor.count + block - 1) / block, capacity[0] * limit.share.millionths / one_whole);
   }
   Count needed_by_waiting(std::uint32_t of_class) const {
     Count sum = 0;

@@ -580,8 +580,9 @@ class AdmissionController {
       if (one.ticket() == ticket) return one.verdict;
     if (!scratch_.grow.empty() && live.in_flight()) return scratch_.grow.front().verdict;
     Verdict verdict = scratch_.preempt.empty() ? scratch_.grow.front().verdict : scratch_.preempt.back().verdict;
-    verdict.outcome = Outcome::queued;
-    verdict.reason = Reason::preempted;
+    bool const waits = state_.table.valid(ticket);  // or a source gave less than it said, of a pool that has become too small
+    verdict.outcome = waits ? Outcome::queued : Outcome::rejected;
+    verdict.reason = waits ? Reason::preempted : Reason::exceeds_capacity;
     return verdict;
   }
 

@@ -116,9 +116,9 @@ inline constexpr std::uint32_t max_classes = 65'536;
 inline constexpr std::uint32_t max_live_requests = 1U << 24;
 inline constexpr std::uint64_t max_lanes = 1U << 20;
 
-/// The blocks of pool 0 that a class is sure of, where the pool has `capacity`.
+/// The blocks of pool 0 that a class is sure of, where the pool has `capacity`. A share rounds down, so that two halves are no more than a whole.
 constexpr Blocks floor_blocks(ClassLimit const& limit, Tokens block, Blocks capacity) {
-  return max(limit.floor == Tokens{} ? Blocks{} : blocks_for(limit.floor, block), share_up(limit.share, capacity));
+  return max(limit.floor == Tokens{} ? Blocks{} : blocks_for(limit.floor, block), share_down(limit.share, capacity));
 }
 
 namespace detail {

@@ -394,14 +394,16 @@ class Transitions : public AdmissionState<Policy, Source> {
       if (footprint.grows(pool)) headroom[pool] = policy.headroom.fixed(headroom[pool], ledger.capacity(pool));
     if (pool == 0) see_floors();
   }
-  /// Of a pool that has become smaller than all floors together, each class is sure of the same part of its own.
+  /// Of a pool that has become smaller than all floors together, each class is sure of its part of what there is.
   void see_floors() {
     Blocks const capacity = ledger.capacity(0);
     Blocks sum{};
     for (std::uint32_t i = 0; i < floors.size(); ++i) sum += floors[i] = floor_blocks(limits.class_limits[i], ledger.block(0), capacity);
-    std::uint64_t const parts = ceil_div(sum, capacity);
-    for (auto& floor : floors)
-      if (parts > 1) floor = {floor_div(floor.count, parts)};
+    if (sum <= capacity) return;
+    for (auto& floor : floors) {
+      std::uint64_t const product = saturating_multiply(floor.count, capacity.count);
+      floor = {product == saturated_count ? floor.count / ceil_div(sum, capacity) : product / sum.count};
+    }
   }
 
   /// Freely: one sequence, whose class has no ceiling, driven by its lease alone, in steps without a budget.

@@ -156,7 +156,7 @@ TEST_CASE("a share is taken anew of every capacity, from the limits as they were
   };
   REQUIRE(room(100_tokens) == 91 - 41);
   REQUIRE(room(60_tokens) == 51 - 21);
-  REQUIRE(room(41_tokens) == 32 - 12);  // rounded up
+  REQUIRE(room(41_tokens) == 32 - 11);  // rounded down
   REQUIRE(room(100_tokens) == 91 - 41);
 }
 
@@ -219,6 +219,19 @@ TEST_CASE("of a pool that has become smaller than all floors each class is sure 
   REQUIRE(gate.resize(12'000_tokens).empty());
   leases = admit_all(gate);
   REQUIRE(gate.queued() == 0);
+}
+
+TEST_CASE("two halves are no more than a whole, of an odd number of blocks and after a pool has grown by one") {
+  AdmissionLimits const limits{.capacity = 101_blocks, .footprint = paged(16_tokens), .classes = 2, .class_limits = {{.share = 50_percent}, {.share = 50_percent}}};
+  REQUIRE(check(limits).empty());
+  Gate gate{limits};
+  for (auto const capacity : {101_blocks, 102_blocks, 99_blocks}) {
+    REQUIRE(gate.resize(capacity).empty());
+    auto const waiting = gate.submit(of_class(0, 16 * 90)).ticket;
+    auto const other = gate.submit(of_class(1, 16)).ticket;
+    REQUIRE(gate.why(gate.submit(of_class(1, 16 * 60)).ticket).headroom == Blocks{capacity.count / 2});
+    gate.cancel(waiting), gate.cancel(other);
+  }
 }
 
 TEST_CASE("a floor keeps no more than its class's ceiling leaves") {
