@@ -115,6 +115,10 @@ TEST_CASE("by expected output a class reserves what its outputs turned out to be
 TEST_CASE("what never ran teaches nothing about outputs") {
   AdmissionController<With<need::PromptAndExpected>> gate{{.capacity = 10'000_tokens}};
   for (int i = 0; i < 40; ++i) REQUIRE(gate.finish(gate.submit({.prompt = 10_tokens, .max_new = 500_tokens}).ticket));
+  for (int i = 0; i < 40; ++i) {
+    gate.submit({.prompt = 10_tokens, .max_new = 500_tokens, .arrives = true});
+    gate.admit_next().finish();  // before its cache is here
+  }
   gate.submit({.prompt = 100_tokens, .max_new = 500_tokens});
   REQUIRE(gate.plan().admit[0].reserved == 600_tokens);
 }

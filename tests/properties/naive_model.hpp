@@ -284,7 +284,7 @@ class Model {
       if (blocks(pool, whole, whole.longest()) > capacity[pool]) return Reason::exceeds_capacity;
     if (request.branches > limits.max_running) return Reason::exceeds_capacity;
     if (whole.cached_at(whole.longest()) > limit_of(whole).tokens.count) return Reason::exceeds_class;
-    bool const cut = whole.longest() > std::min(limits.tokens_per_step, limits.chunk).count;
+    bool const cut = whole.longest() > std::min(limits.tokens_per_step.count, chunk());
     return limits.whole_prompts && cut ? Reason::exceeds_step : Reason::in_queue;
   }
   Reason screen(Request const& request) const {
@@ -409,9 +409,10 @@ class Model {
   Count needed(std::uint32_t pool, Item const& item) const { return less(blocks(pool, item, reserved(item)), pool == 0 ? usable(item).active.count : 0); }
 
   Budget budget(StepBudget const& step = {}) const {
-    Count const of_windows = limits.footprint.moves() ? limits.footprint.in_flight.count : Tokens::max().count;
-    return {std::min(step.tokens.count, less(limits.tokens_per_step.count, step_tokens_)), std::min(min(step.chunk, limits.chunk).count, of_windows)};
+    return {std::min(step.tokens.count, less(limits.tokens_per_step.count, step_tokens_)), std::min(step.chunk.count, chunk())};
   }
+  /// Most tokens of one request in a step: of windows no more than they have room for.
+  Count chunk() const { return (limits.footprint.moves() ? min(limits.chunk, limits.footprint.in_flight) : limits.chunk).count; }
 
   Answer consider(Item const& item, Budget const& left, bool floors_hold = true) const {
     Answer answer{.found = found(item)};

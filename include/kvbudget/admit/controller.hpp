@@ -101,7 +101,7 @@ class AdmissionController {
   /// Does what the plan says. False, and nothing is done, when something has changed since it was made, or another controller made it; false,
   /// too, when a source then gives less than it said it had: who got nothing waits, or has given way.
   [[nodiscard]] bool commit(StepPlan const& plan) {
-    if (plan.made_on != &state_ || plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan)) return false;
+    if (plan.made_on != &state_ || plan.version != state_.version || !complaints_.empty() || !has_what_it_had(plan) || !names_live(plan)) return false;
     bool const all = carry_out(plan);
     state_.end_pass();
     tell();
@@ -385,7 +385,7 @@ class AdmissionController {
       if (tokens > most) return reject(verdict, Reason::exceeds_class, ".tokens", tokens.count, most.count);
     }
     if (limits.whole_prompts) {
-      Tokens const most = min(limits.tokens_per_step, limits.chunk), tokens = request.prompt + request.max_new;
+      Tokens const most = min(limits.tokens_per_step, state_.chunk), tokens = request.prompt + request.max_new;
       if (tokens > most) return reject(verdict, Reason::exceeds_step, ".tokens_per_step", tokens.count, most.count);
     }
     return true;
@@ -425,6 +425,19 @@ class AdmissionController {
     for (std::uint32_t pool = 0; pool < pools(); ++pool)
       if (state_.ledger.available(pool) != plan.available[pool]) return false;
     return true;
+  }
+
+  /// Whether all whom the plan names are where it saw them. They are, but for a plan that a former controller made at this address.
+  bool names_live(StepPlan const& plan) const {
+    auto const all = [this](std::vector<Planned> const& list, auto is) {
+      for (auto const& one : list)
+        if (!state_.table.valid(one.ticket()) || !is(state_.table[one.ticket().slot])) return false;
+      return true;
+    };
+    auto const in_flight = [](Live const& live) { return live.in_flight(); };
+    auto const queued = [](Live const& live) { return live.queued(); };
+    return all(plan.preempt, in_flight) && all(plan.grow, in_flight) && all(plan.admit, queued) && all(plan.wait, queued) &&
+           all(plan.refuse, [](Live const&) { return true; });
   }
 
   /// False when a source gave less than it said it had: what could not be done waits, or has given way.

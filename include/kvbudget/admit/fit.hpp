@@ -249,9 +249,8 @@ class Fit {
 
   /// What those of a class that wait need of pool 0, or `most` where that is less.
   Blocks needed_by_waiting(std::uint32_t index, Blocks most) {
-    auto const& queued = state_.queued_needs[index];
-    bool const is_known = State::starts_whole && !State::learns && queued.found == 0;
-    return min(is_known ? queued.blocks - view_.usage(index).started_need : count_waiting(index, most), most);
+    constexpr bool is_known = State::starts_whole && !State::learns;  // else it changes while they wait
+    return min(is_known ? state_.queued_needs[index] - view_.usage(index).started_need : count_waiting(index, most), most);
   }
   Blocks count_waiting(std::uint32_t index, Blocks most) {
     Blocks needed{};

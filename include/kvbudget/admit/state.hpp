@@ -57,12 +57,6 @@ class AdmissionState {
   static constexpr bool by_arrival = requires { decltype(Policy::order)::by_arrival; };
   static constexpr bool holds_most = std::same_as<decltype(holds_of(std::declval<Policy const&>())), holds::Most>;
 
-  /// Of a class that has limits, what those that wait need of pool 0 together, but for those that hits were told of.
-  struct QueuedNeed {
-    Blocks blocks{};
-    std::uint64_t found{};  // how many those are
-  };
-
   template <class Make>
   AdmissionState(AdmissionLimits const& of, Policy its_policy, bool good, Make make)
       : policy{std::move(its_policy)},
@@ -101,7 +95,7 @@ class AdmissionState {
   FuturePeak peak;                     // of those in flight, where the need looks ahead
   PoolBlocks headroom{};               // given, as far as only the limits and the policy decide it
   std::vector<Blocks> floors;          // of pool 0, of each class that has limits
-  std::vector<QueuedNeed> queued_needs;
+  std::vector<Blocks> queued_needs;    // and what those of it that wait need together
   PoolBlocks next_step{};              // what the running requests' next token takes
   std::uint64_t sequences{};           // in flight: branches count
   std::uint64_t now{};

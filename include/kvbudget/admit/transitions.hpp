@@ -45,13 +45,13 @@ class Transitions : public AdmissionState<Policy, Source> {
   void found(std::uint32_t slot, Hits const& hits, std::uint32_t pool) {
     Hits* const of_pools = &hits_[std::size_t{slot} * ledger.pools()];
     for (std::uint32_t other = 0; !table[slot].found && other < ledger.pools(); ++other) of_pools[other] = {};
-    if (!table[slot].found && counts_need(table[slot])) {
-      queued_needs[table[slot].request.request_class.index].blocks -= table[slot].queued_need;
-      ++queued_needs[table[slot].request.request_class.index].found;
-    }
     table[slot].found = true;
     table[slot].plain = false;
     of_pools[pool] = hits;
+    if (counts_need(table[slot])) {
+      uncount_need(table[slot]);
+      count_need(table[slot], slot);
+    }
     ++version;
   }
 
@@ -342,7 +342,7 @@ class Transitions : public AdmissionState<Policy, Source> {
     ClassAccount& of = *live.account;
     ++(of.*how);
     if constexpr (learns_outputs<Policy>)
-      if (completed && live.state != LiveState::waiting) outputs_[live.request.request_class.index].observe(live.grown());
+      if (completed && (live.state >= LiveState::running || live.grown() != Tokens{})) outputs_[live.request.request_class.index].observe(live.grown());
     if (!completed) of.wasted_token_steps = saturating_add(of.wasted_token_steps, live.token_steps);
     if (live.in_flight()) {
       if constexpr (requires { policy.left(memory, Ticket{}, live); }) policy.left(memory, table.ticket(slot), live);
@@ -457,26 +457,22 @@ class Transitions : public AdmissionState<Policy, Source> {
     ++of.queued_requests;
     of.queued_tokens += cached;
     if (!live.has_waited) ++fresh_[live.request.request_class.index];
-    if (!live.plain && counts_need(live)) count_need(live);
+    if (!live.plain && counts_need(live)) count_need(live, slot);
     ++version;
   }
 
   void dequeue(Live& live, Tokens cached) {
     if (live.keeps) drop_kept(live);
     leave_lane(live, cached);
-    if (!counts_need(live)) return;
-    auto& of = queued_needs[live.request.request_class.index];
-    if (live.found)
-      --of.found;
-    else
-      of.blocks -= live.queued_need;
+    if (counts_need(live)) uncount_need(live);
   }
   /// What those that wait need is counted for classes that may have a floor.
   bool counts_need(Live const& live) const { return live.request.request_class.index < queued_needs.size(); }
-  [[gnu::noinline]] void count_need(Live& live) {
-    live.queued_need = Base::free_for(live.sequences(Base::reserved_for(live, {}, live.length())), 0);
-    queued_needs[live.request.request_class.index].blocks += live.queued_need;
+  [[gnu::noinline]] void count_need(Live& live, std::uint32_t slot) {
+    live.queued_need = Base::free_for(live.sequences(Base::reserved_for(live, {}, live.length())), 0) - usable_hits(slot, 0).active;
+    queued_needs[live.request.request_class.index] += live.queued_need;
   }
+  void uncount_need(Live& live) { queued_needs[live.request.request_class.index] -= live.queued_need; }
   [[gnu::always_inline]] void leave_lane(Live& live, Tokens cached) {
     lanes.remove(table, live);
     --live.account->queued_requests;

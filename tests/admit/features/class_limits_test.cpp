@@ -244,13 +244,15 @@ TEST_CASE("a floor keeps no more than its class's ceiling leaves") {
 }
 
 TEST_CASE("what a floor keeps for those that wait is what they need, however they came to wait") {
-  Gate gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{.floor = 60_tokens}}}};
+  AdmissionController<ByArrival, Shared> gate{{.capacity = 100_tokens, .classes = 2, .class_limits = {{.floor = 60_tokens}}}};
   gate.submit(of_class(1, 30, 10, 1));
   auto const lease = gate.admit_next();
   auto const kept = [&] { return gate.why(gate.submit(of_class(1, 70)).ticket).headroom; };
   auto const a = gate.submit(of_class(0, 25)).ticket, b = gate.submit(of_class(0, 15)).ticket;
   REQUIRE(kept() == 40_blocks);
-  gate.found(b, {.active = 5_blocks});  // which the plain source does not share
+  gate.found(b, {.active = 5_blocks});
+  REQUIRE(kept() == 35_blocks);
+  gate.found(b, {.idle = 5_blocks});
   REQUIRE(kept() == 40_blocks);
   gate.cancel(b);
   REQUIRE(kept() == 25_blocks);

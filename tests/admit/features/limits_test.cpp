@@ -205,3 +205,14 @@ TEST_CASE("a step computes no more of a window than there is room for") {
   REQUIRE(tokens_of(step(gate), 1) == 8_tokens);
   REQUIRE(tokens_of(step(gate), 1) == 8_tokens);
 }
+
+TEST_CASE("a prompt that is not cut and is more than a window has room for in a step is rejected, not kept waiting") {
+  Gate gate{{.capacity = 100'000_blocks,
+             .footprint = {.groups = {window_group(32_tokens, 16_tokens)}, .in_flight = 64_tokens},
+             .tokens_per_step = 1'000_tokens,
+             .whole_prompts = true}};
+  auto const verdict = gate.submit(ask(100));
+  REQUIRE(verdict.reason == Reason::exceeds_step);
+  REQUIRE(verdict.limit == 64_blocks);
+  REQUIRE(gate.submit(ask(64)).queued());
+}

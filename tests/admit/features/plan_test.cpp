@@ -2,6 +2,7 @@
 #include "gate.hpp"
 
 #include <functional>
+#include <optional>
 
 using namespace kvbudget;
 using namespace kvbudget::literals;
@@ -326,4 +327,16 @@ TEST_CASE("a commit whose source gives less than it said is not told as done") {
   REQUIRE_FALSE(gate.commit(gate.plan()));
   REQUIRE(gate.running() == 0);
   REQUIRE(gate.queued() == 1);
+}
+
+TEST_CASE("a plan that a former controller made, be it at the same address, names nobody here") {
+  std::optional<Gate> gate;
+  gate.emplace(AdmissionLimits{.capacity = 1'000_tokens, .max_live = 64});
+  for (int i = 0; i < 8; ++i) gate->submit(ask(10));
+  auto const plan = gate->plan();
+  gate.emplace(AdmissionLimits{.capacity = 1'000_tokens, .max_live = 2});
+  for (int i = 0; i < 30; ++i) {
+    gate->begin_step(static_cast<std::uint64_t>(i));
+    REQUIRE_FALSE(gate->commit(plan));
+  }
 }
