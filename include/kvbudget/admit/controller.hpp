@@ -148,7 +148,8 @@ class AdmissionController {
     if (!waits.admitted() && !alone) return waits;
     Verdict verdict = planner.with_numbers(ticket.slot, considered);
     verdict.outcome = Outcome::queued;
-    verdict.reason = alone ? Reason::in_queue : state_.yielding ? Reason::yielding : planner.behind_another(ticket.slot) ? Reason::behind_head : Reason::in_queue;
+    bool const behind = !alone && planner.behind_another(ticket.slot);
+    verdict.reason = state_.yielding ? Reason::yielding : behind ? Reason::behind_head : Reason::in_queue;
     return verdict;
   }
 

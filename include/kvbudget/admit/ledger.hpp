@@ -81,7 +81,8 @@ class Ledger {
  public:
   /// `make(pool)` gives the source of each pool.
   template <class Make>
-  Ledger(AdmissionLimits const& limits, Make make) : count_{limits.pools()}, classes_{limits.classes}, held_(std::size_t{count_} * classes_), retires_{limits.retires} {
+  Ledger(AdmissionLimits const& limits, Make make)
+      : count_{limits.pools()}, classes_{limits.classes}, held_(std::size_t{count_} * classes_), retires_{limits.retires} {
     pools_.reserve(count_);
     for (std::uint32_t i = 0; i < count_; ++i)
       pools_.push_back(Pool{make(i), limits.capacity_of(i), limits.headroom_of(i), {}, limits.block(i), limits.pool(i)});
