@@ -57,13 +57,39 @@ TEST_CASE("every scenario that is listed runs") {
   REQUIRE(scenarios >= 8);
 }
 
-TEST_CASE("admission, growth and the decisions of a step have a bound") {
+TEST_CASE("admission, growth and the decisions of a step have the bounds that were asked for") {
   Ran const list = run(program + " --list");
   REQUIRE(has(list, "\nsubmit_admit_release 600 -\n"));
   REQUIRE(has(list, "\ngrow_token 20 look_at_lease\n"));
   REQUIRE(has(list, "\nplan_step 1500 -\n"));
   REQUIRE(has(list, "\nplan_step_bypass 1500 -\n"));
   REQUIRE(has(list, "plain_counter - -\n"));
+}
+
+TEST_CASE("the README has a row for every bounded scenario, with its bound and no more instructions than that") {
+  auto const number_at = [](std::string const& row, std::size_t column) {
+    std::istringstream cells{row};
+    std::string cell;
+    for (std::size_t i = 0; i <= column; ++i) std::getline(cells, cell, '|');
+    std::erase_if(cell, [](char c) { return c == ',' || c == ' '; });
+    return std::stoull(cell);
+  };
+  std::istringstream list{run(program + " --list").output};
+  std::string name, most, more_than;
+  std::uint32_t bounded = 0;
+  while (list >> name >> most >> more_than) {
+    if (most == "-") continue;
+    ++bounded;
+    INFO(name);
+    std::ifstream readme{KVBUDGET_SOURCE_DIR "/README.md"};
+    std::string row;
+    while (std::getline(readme, row) && row.find("| `" + name + "` |") == std::string::npos) {
+    }
+    REQUIRE(readme);
+    REQUIRE(number_at(row, 4) == std::stoull(most));
+    REQUIRE(number_at(row, 3) <= number_at(row, 4));
+  }
+  REQUIRE(bounded == 6);
 }
 
 TEST_CASE("a scenario or a number that is none is refused by name") {

@@ -6,7 +6,6 @@
 
 #include <kvbudget/admit/live.hpp>
 
-
 namespace kvbudget::inline v1 {
 
 /// True when `a` comes before `b`.
@@ -26,12 +25,12 @@ class WaitingLanes {
   std::uint32_t lane_of(Request const& request) const { return request.request_class.index * tenants_ + request.tenant; }
   std::uint32_t class_of(std::uint32_t lane) const { return lane / tenants_; }
   std::uint32_t front(std::uint32_t lane) const { return lanes_[lane].list.front(); }
-  /// The lanes in which somebody waits, in no order.
   struct Active {
     std::uint32_t const *first, *last;
     std::uint32_t const* begin() const { return first; }
     std::uint32_t const* end() const { return last; }
   };
+  /// The lanes in which somebody waits, in no order.
   Active active() const { return {active_.data(), active_.data() + active_count_}; }
 
   /// Behind all that come before it. From the front where it was preempted, from the back else: that is where its place is near.

@@ -18,7 +18,7 @@ class Transitions : public AdmissionState<Policy, Source> {
   using Base::policy, Base::limits, Base::footprint, Base::ledger, Base::table, Base::lanes, Base::running, Base::accounts, Base::adapters, Base::tenants,
       Base::peak, Base::headroom, Base::floors, Base::queued_needs, Base::next_step, Base::sequences, Base::now, Base::steps, Base::step_tokens, Base::version,
       Base::yielding, Base::memory;
-  using Base::waiting_view, Base::most, Base::reach, Base::decoding, Base::held, Base::at_end, Base::usable_hits, Base::found_without;
+  using Base::waiting_view, Base::reach, Base::decoding, Base::held, Base::at_end, Base::usable_hits, Base::found_without;
 
   template <class Make>
   Transitions(AdmissionLimits const& of, Policy its_policy, bool good, Make make) : Base{of, std::move(its_policy), good, make}, fresh_(accounts.size()) {
@@ -519,7 +519,7 @@ class Transitions : public AdmissionState<Policy, Source> {
     --of.active_requests;
     of.active_tokens.count -= live.length().count;
     of.tokens_held.count -= live.tokens_held.count;
-    if (live.next_counted) uncount_next(live);
+    uncount_next(live);
     live.held[0] = live.shared[0] = {};
     live.reserved = live.tokens_held = {};
     ++version;
